@@ -134,7 +134,8 @@ void inccl_log_forward(void *log, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Removes the oldest line from the queue; NULL if there is none. Called under the log's lock. */
+/* Removes the oldest line from the log's queue, and returns it; NULL if there is none. Called under
+ * the log's lock. */
 static struct inccl_log_entry *take_first(struct inccl_log *log)
 {
 	struct inccl_log_entry *entry = log->first;
@@ -154,7 +155,8 @@ void inccl_log_deliver(struct inccl_log *log)
 	struct inccl_log_entry *entry;
 	bool ended;
 
-	/* an unlocked read is enough, because a thread always sees its own lines */
+	/* the flag is read without the lock, because a thread always sees the lines that it has
+	 * queued itself */
 	if (!__atomic_load_n(&log->waiting, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&log->lock);

@@ -17,7 +17,8 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* Parts begin at multiples of so many elements, so that no two threads write to one cache line. */
+/* Each part of a cut collective begins at a multiple of so many elements, so that no two threads
+ * write to one cache line. */
 #define CUT_ELEMENTS 64
 
 uint64_t inccl_channel_part_bytes = 256 << 10;
@@ -29,7 +30,8 @@ static void fail_other(struct inccl_communicator *comm, int error, int rank, con
 	pthread_mutex_lock(&comm->lock);
 	if (!comm->error) {
 		inccl_comm_fail_locked(comm, error, rank, text);
-		/* the failed channel is reported, and the other ranks do the same */
+		/* no report to the controller is due, because the failed channel is reported, and
+		 * the other ranks act alike */
 		inccl_comm_report(comm, REPORT_KNOWN);
 	}
 	pthread_mutex_unlock(&comm->lock);
@@ -59,7 +61,7 @@ void inccl_channels_spread(struct inccl_communicator *comm)
 
 /* --- creation and end --- */
 
-/* Sets the number of the communicator's channels. */
+/* Sets the number of the communicator's channels. last is the channel that was added, or NULL. */
 static void set_channels(struct inccl_communicator *lead, unsigned int n,
 			 struct inccl_communicator *last)
 {
@@ -72,7 +74,8 @@ static void set_channels(struct inccl_communicator *lead, unsigned int n,
 	pthread_mutex_unlock(&lead->group->lock);
 }
 
-/* Creates channel n. agreed: on an error no rank has this channel. */
+/* Creates channel n of a communicator. After an error *agreed tells whether no rank has this
+ * channel for certain. */
 static int add_channel(struct inccl_communicator *lead, unsigned int n,
 		       const struct inccl_communicator_opts *opts, struct inccl_limit *limit,
 		       bool *agreed, struct inc_err *err)
@@ -91,12 +94,13 @@ static int add_channel(struct inccl_communicator *lead, unsigned int n,
 		return inc_err_set(err, EAGAIN, "the mode of a switch has changed meanwhile");
 	}
 	set_channels(lead, n + 1, comm);
-	/* channel 0 may have failed before the new channel was in its list */
+	/* the new channel must fail, too, if channel 0 has failed before the new one was in its
+	 * list */
 	inccl_channels_spread(lead);
 	return 0;
 }
 
-/* Returns the error with which the communicator has failed, or 0. */
+/* Returns the error with which channel 0 has failed, or 0. */
 static int check_failed(struct inccl_communicator *lead, struct inc_err *err)
 {
 	int ret = 0;
@@ -108,9 +112,10 @@ static int check_failed(struct inccl_communicator *lead, struct inc_err *err)
 	return ret;
 }
 
-/* Creates the further channels, one after the other. If one is refused, all ranks get the same
- * error, and the communicator has fewer channels on all of them. An error after which the other
- * ranks may have the channel is one of the communicator, because all ranks must cut alike. */
+/* Creates the further channels of a communicator, one after the other. If one is refused, all ranks
+ * get the same error, and the communicator has fewer channels on all of them. After any other error
+ * the other ranks may have the channel. Then the communicator fails, because all ranks must cut
+ * alike. */
 static int add_channels(struct inccl_communicator *lead, const struct inccl_communicator_opts *opts,
 			struct inccl_limit *limit, struct inc_err *err)
 {
@@ -153,19 +158,21 @@ static int error_of(struct inccl_communicator *comm)
 	return -error;
 }
 
-/* Returns the error with which the communicator has ended. */
+/* Ends all channels of a communicator. Returns the error with which the communicator has ended. */
 static int end_all(struct inccl_communicator *lead)
 {
 	const uint64_t deadline_ns = deadline_after_ms(SETTLE_MS);
 	const unsigned int n = lead->channels;
 	int ret = 0;
 
-	/* the end of one channel may fail others, so all errors are read first */
+	/* errors are read before any channel ends, because the end of one channel may fail
+	 * others */
 	for (unsigned int i = 0; i < n; i++)
 		ret = ret ?: error_of(lead->channel[i]);
 	for (unsigned int i = 0; i < n; i++)
 		inccl_channel_halt(lead->channel[i], deadline_ns);
-	/* the thread of a channel may use the other channels, so all threads end first */
+	/* all threads end before any channel is freed, because a channel's thread may use the other
+	 * channels */
 	for (unsigned int i = 0; i < n; i++)
 		pthread_join(lead->channel[i]->thread, NULL);
 	set_channels(lead, 1, NULL);
@@ -191,7 +198,7 @@ int inccl_comm_create(struct inccl_group *group, long long index,
 	return ret;
 }
 
-/* In a forked child there are no threads, and nothing is sent. */
+/* Frees a communicator in a forked child, in which there are no threads. Nothing is sent. */
 static void abandon(struct inccl_communicator *lead)
 {
 	struct inccl_group *group = lead->group;
@@ -226,7 +233,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 
 /* --- facts and counters --- */
 
-/* Adds the statistics of a channel to those of the others. */
+/* Adds the statistics of a channel to the sums over all channels. */
 static void add_statistics(struct inccl_communicator *comm, struct inccl_communicator_info *info)
 {
 	struct inccl_transport_stats s;
@@ -277,8 +284,8 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 
 /* --- the cut of a collective --- */
 
-/* Returns the number of elements that must not be cut. A sum in fixed point has an exponent for
- * each block, so a cut between blocks changes no bit of the result. */
+/* Returns a number of elements within which a collective must not be cut into parts. A sum in fixed
+ * point has an exponent for each block, so a cut between blocks changes no bit of the result. */
 static size_t cut_unit(const struct inccl_communicator *comm, const struct inccl_call *call,
 		       const struct inccl_collective_opts *opts)
 {
@@ -296,7 +303,8 @@ struct inccl_cut inccl_cut(const struct inccl_communicator *comm, const struct i
 	struct inccl_cut cut = {.parts = 1, .count = count};
 	uint64_t most, unit;
 
-	/* collectives of several blocks stay whole, because a part would not be contiguous */
+	/* a collective of several blocks is not cut, because a part of it would not be
+	 * contiguous */
 	if (comm->channels == 1 || plan->shape.blocks > 1)
 		return cut;
 	most = plan->block_bytes / inccl_channel_part_bytes;
@@ -321,7 +329,7 @@ void inccl_cut_part(const struct inccl_plan *plan, const struct inccl_cut *cut, 
 	part->call = call;
 	call->count = left < cut->count ? left : cut->count;
 	part->first = first;
-	/* a buffer that is not used may be NULL */
+	/* an unused buffer may be NULL, so no offset is added to it */
 	call->send = plan->send_bytes ? (const uint8_t *)call->send + offset : call->send;
 	call->recv = plan->recv_bytes ? (uint8_t *)call->recv + offset : call->recv;
 	part->block_bytes = call->count * plan->element_bytes;

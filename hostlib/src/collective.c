@@ -75,8 +75,8 @@ static void unmap_buffers(struct inccl_request *req)
 		inccl_endpoint_unmap(ep, &req->recv_map);
 }
 
-/* Removes the request from the communicator's list and unmaps its buffers, so that only the caller
- * has it. */
+/* Removes the request from the communicator's list and unmaps its buffers, because its caller has
+ * its result. */
 static void withdraw(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -116,8 +116,8 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 		return;
 	if (!comm->posting)
 		comm->posting = req;
-	/* the clock is not read while the communicator is idle, so it starts anew and the idle time
-	 * is no standstill */
+	/* an idle communicator does not read its clock, which starts anew here, so that the idle
+	 * time is no standstill */
 	if (!comm->head)
 		comm->awake = (struct inc_awake){0};
 	req->begun_at_ns = inc_awake_now_ns(&comm->awake);
@@ -127,7 +127,7 @@ static void enqueue(struct inccl_communicator *comm, struct inccl_request *req)
 	}
 }
 
-/* Makes a request, which is not on any list yet. */
+/* Makes a request for a call, which is not on any list yet. */
 static int new_request(struct inccl_communicator *comm, const struct inccl_plan *plan,
 		       const struct inccl_collective_opts *opts, struct inccl_request **out,
 		       struct inc_err *err)
@@ -157,7 +157,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	return ret;
 }
 
-/* Frees a request that is on no list, and its other parts. */
+/* Frees a request and its other parts, none of which is on a list. */
 static void free_parts(struct inccl_request *req)
 {
 	struct inccl_request *next;
@@ -168,7 +168,7 @@ static void free_parts(struct inccl_request *req)
 	}
 }
 
-/* Makes a request, with a further one for each further channel that the collective is cut for. */
+/* Makes a request, and one more for each further channel for which the collective is cut. */
 static int new_parts(struct inccl_communicator *comm, const struct inccl_plan *plan,
 		     const struct inccl_collective_opts *opts, struct inccl_request **out,
 		     struct inc_err *err)
@@ -196,8 +196,9 @@ static int new_parts(struct inccl_communicator *comm, const struct inccl_plan *p
 	return ret;
 }
 
-/* Describes how floats go over the wire, if the request reduces floats. Returns a number for each
- * way, or 0. A communicator either has the ways of integers, or only the way of native floats. */
+/* Describes, as text for the log, how the request's floats go over the wire. Returns a number that
+ * stands for the way, or 0 if it reduces no floats. A communicator has either the ways of integers,
+ * or only that of native floats. */
 static unsigned int describe_floats(const struct inccl_request *req, char *text, size_t size)
 {
 	if (req->floats)
@@ -208,7 +209,7 @@ static unsigned int describe_floats(const struct inccl_request *req, char *text,
 	return 1;
 }
 
-/* Logs how a collective runs, once for each kind of collective. */
+/* Logs how a collective runs, but only once for each kind of collective. */
 static void describe(const struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -234,8 +235,9 @@ static void describe(const struct inccl_request *req)
 		       comm->window_messages * comm->message_packets, comm->peer, floats);
 }
 
-/* Checks that the communicator has not failed, and registers the request's buffers. err gets an
- * explanation if the request is refused, but not if the communicator has failed. Under the lock. */
+/* Admits a request: checks that its communicator has not failed, and registers its buffers. err
+ * gets an explanation if the request is refused, but not if the communicator has failed. Called
+ * under the lock. */
 static int admit(struct inccl_request *req, struct inc_err *err)
 {
 	int ret = req->comm->error ? -req->comm->error : map_buffers(req, err);
@@ -245,14 +247,14 @@ static int admit(struct inccl_request *req, struct inc_err *err)
 	return ret;
 }
 
-/* Starts an admitted request, under the lock. waits: the caller calls inccl_wait() next, which
- * serves the endpoint. The thread of a further channel serves that itself. */
+/* Starts an admitted request, under the lock. If `waits` is set, the caller calls inccl_wait()
+ * next, which serves the endpoint. A further channel is served by its own thread. */
 static void launch(struct inccl_request *req, bool waits)
 {
 	struct inccl_communicator *comm = req->comm;
 
-	/* An empty collective sends nothing, but it has a sequence number. If another rank has
-	 * started another collective with that number, the next descriptor shows it. */
+	/* An empty collective sends nothing, but it has a sequence number, too. If another rank has
+	 * started another collective with this number, the next descriptor reveals that. */
 	req->desc |= comm->seq++ & INC_DESC_SEQ_MASK;
 	req->done = !req->messages;
 	describe(req);
@@ -271,7 +273,8 @@ static void launch(struct inccl_request *req, bool waits)
 		inccl_comm_leave(comm);
 }
 
-/* Starts a part. If its channel has failed since it was admitted, the part ends with that error. */
+/* Starts one part of a cut collective. If its channel has failed since the part was admitted, the
+ * part ends with the channel's error. */
 static void launch_part(struct inccl_request *part, bool waits)
 {
 	pthread_mutex_lock(&part->comm->lock);
@@ -285,7 +288,7 @@ static void launch_part(struct inccl_request *part, bool waits)
 	pthread_mutex_unlock(&part->comm->lock);
 }
 
-/* Starts a collective that is cut into parts. No part starts unless all can. */
+/* Starts a collective that is cut into parts. Either all parts start, or none. */
 static int submit_parts(struct inccl_request *req, bool waits, struct inc_err *err)
 {
 	struct inccl_request *part, *other;
@@ -298,7 +301,7 @@ static int submit_parts(struct inccl_request *req, bool waits, struct inc_err *e
 		if (ret)
 			goto withdraw;
 	}
-	/* channel 0 comes last, because this thread serves it */
+	/* channel 0 is last, because this thread serves it from then on */
 	for (part = req->part; part; part = part->part)
 		launch_part(part, false);
 	launch_part(req, waits);
@@ -329,8 +332,8 @@ static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 	return ret;
 }
 
-/* This rank's values cannot be sent, so the communicator fails and the other ranks do not wait for
- * it. */
+/* Fails the communicator because this rank's values cannot be sent. Otherwise the other ranks would
+ * wait for them. */
 static void fail_by_itself(struct inccl_communicator *comm, int error, const char *text)
 {
 	pthread_mutex_lock(&comm->lock);
@@ -358,7 +361,7 @@ static void note_unused(struct inccl_communicator *comm, const struct inccl_call
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Checks the call and makes its request. Nothing is sent yet. */
+/* Checks a call and makes its request. Nothing is sent yet. */
 static int prepare(struct inccl_communicator *comm, const struct inccl_call *call,
 		   const struct inccl_collective_opts *given, struct inccl_collective_opts *opts,
 		   struct inccl_request **req, struct inc_err *err)
@@ -425,8 +428,8 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 	return ret;
 }
 
-/* Returns whether all parts of a collective are done, and the first error of them. If a channel has
- * failed, the others fail here, so that the communicator has the error and no part goes on. */
+/* Returns whether all parts of a cut collective are done, and their first error. If a channel has
+ * failed, this fails the others, so that no part goes on. */
 static bool parts_done(struct inccl_request *req, int *result)
 {
 	struct inccl_request *part;
@@ -446,7 +449,7 @@ static bool parts_done(struct inccl_request *req, int *result)
 	return done;
 }
 
-/* Does the same as collect() for a collective of several parts, without a lock. */
+/* Does the same as collect() for a cut collective. The caller holds no lock. */
 static int collect_parts(struct inccl_request *req)
 {
 	struct inccl_log *log = req->comm->group->log;
@@ -470,8 +473,8 @@ static int collect_parts(struct inccl_request *req)
 	return result;
 }
 
-/* Ends a call: unlocks the communicator, and returns the result if the request is done, and -EAGAIN
- * otherwise. */
+/* Ends a call of the user: unlocks the communicator, and returns the request's result if it is
+ * done, or -EAGAIN if it is not. */
 static int collect(struct inccl_request *req)
 {
 	struct inccl_communicator *comm = req->comm;
@@ -498,8 +501,8 @@ static int collect(struct inccl_request *req)
 	return result;
 }
 
-/* Waits until the parts on further channels are done, which their threads serve. Channel 0 is done,
- * and the caller has its lock, which is released meanwhile. */
+/* Waits for the parts of a collective on further channels, which their threads serve. The part on
+ * channel 0 is done. The caller holds the lock of channel 0, which is released meanwhile. */
 static void wait_for_parts(struct inccl_request *req, uint64_t deadline_ns, int cancel_state)
 {
 	struct inccl_request *part;
@@ -551,7 +554,7 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 		inccl_comm_enter(comm);
 		inccl_comm_drive(comm, req, deadline_ns, cancel_state);
 	} else {
-		/* inccl_collective_run() has not called inccl_comm_leave() for a call that waits */
+		/* inccl_collective_run() leaves this call to inccl_wait() */
 		inccl_comm_leave(comm);
 	}
 	if (req->done && req->part)
@@ -568,7 +571,8 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
 			 const struct inccl_collective_opts *opts)
 {
-	/* if the thread were cancelled here, its buffers might be freed while they are in use */
+	/* a cancelled thread might free its buffers while they are in use, so it is not cancelled
+	 * here */
 	INCCL_UNCANCELLED(cancel_state);
 	struct inccl_request *req;
 	int ret;

@@ -16,11 +16,12 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* The struct of earlier versions ends there, and sz must show whether a caller has this member. */
+/* A member that was added must lie behind the struct of earlier versions, because sz shows whether
+ * a caller has it. */
 _Static_assert(offsetof(struct inccl_communicator_opts, channels) >= 64 || sizeof(void *) < 8,
 	       "channels lies behind the struct of earlier versions");
 
-/* A host with fewer CPUs gets one channel, unless the caller asks for more. */
+/* A host with fewer CPUs than this asks for one channel, unless its caller asks for more. */
 #define CHANNELS_CPUS_LEAST 4
 
 int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
@@ -52,7 +53,8 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 	return 0;
 }
 
-/* Opens the transport that was asked for, or with "auto" the best one that can be opened. */
+/* Opens the transport that the caller has chosen, or with "auto" the best one that can be
+ * opened. */
 static int open_endpoint(struct inccl_group *group, const struct inccl_communicator_opts *opts,
 			 struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err)
 {
@@ -84,7 +86,8 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
 		if (ret) {
 			inc_err_set(err, -ret, "transport %s: %s", name, why.msg);
-			/* a wrong setting is an error, and no reason to choose another transport */
+			/* a wrong setting is reported, because another transport would hide the
+			 * mistake */
 			if (ret == -EINVAL)
 				return ret;
 			continue;
@@ -99,18 +102,19 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	return ret;
 }
 
-/* Sets the number of messages and packets that may be under way: what this rank can do, within the
- * controller's limits. Returns the number of slots that these messages need. */
+/* Sets how many messages and packets may be under way: what this rank can have, within the limits
+ * of the controller's answer MADE. Returns the number of slots that these messages need. */
 static unsigned int agree_on_messages(struct inccl_communicator *comm,
 				      const struct inc_msg_made *made, const struct inccl_own *own)
 {
 	const unsigned int asked = comm->settings.message_packets ?: 1;
-	/* a packet with a larger payload needs twice the receive memory */
+	/* a packet with a larger payload needs twice as much memory of the receive buffer */
 	const unsigned int most =
 		made->payload > INC_MAX_PAYLOAD ? own->most_packets / 2 : own->most_packets;
 
 	comm->message_packets = made->message_packets ?: asked;
-	/* as many packets as the caller has asked for, in messages of the agreed size */
+	/* the window has as many packets as the caller has asked for, in messages of the agreed
+	 * size */
 	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
 	comm->messages = made->messages ?: made->slots;
 	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window)
@@ -120,7 +124,7 @@ static unsigned int agree_on_messages(struct inccl_communicator *comm,
 	return comm->window_messages * comm->message_packets;
 }
 
-/* Checks the controller's answer (MADE) against what this rank has asked for, and stores it. */
+/* Checks the controller's answer MADE against what this rank has asked for, and stores it. */
 static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
 		      const struct inccl_own *own, struct inc_channel_peer *peer,
 		      struct inc_err *err)
@@ -162,8 +166,8 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	return 0;
 }
 
-/* Returns the number of channels to ask for. 0: the controller chooses by the switches, which makes
- * no sense on a host with few CPUs. */
+/* Returns the number of channels for which this rank asks. If it is 0, the controller chooses by
+ * the switches, which a host with few CPUs must not allow. */
 static unsigned int wanted_channels(const struct inccl_communicator *comm)
 {
 	if (comm->lead)
@@ -178,8 +182,8 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.comm = comm->index,
 		.own = own->end,
 		.payload = inc_min(own->payload, INC_MAX_PAYLOAD),
-		/* only where it differs, because an earlier controller knows the other field alone
-		 */
+		/* sent only if it differs from payload, because an earlier controller knows only
+		 * that field */
 		.termination_payload = own->payload > INC_MAX_PAYLOAD ? own->payload : 0,
 		.message_packets = comm->settings.message_packets,
 		.window = own->window_messages,
@@ -200,7 +204,7 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
 }
 
-/* Creates a communicator by two round trips to the controller. Called under the group's lock. */
+/* Creates a communicator by two requests to the controller. Called under the group's lock. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
 		     struct inccl_limit *limit, struct inc_err *err)
 {
@@ -228,8 +232,8 @@ static int negotiate(struct inccl_communicator *comm, const struct inccl_own *ow
 	comm->is_ready = !start.refused;
 	if (ret)
 		return ret;
-	/* a failure that was reported while no caller waited has reached the communicator, but not
-	 * `start` */
+	/* the communicator may have received a failure while no caller waited, so that `start` does
+	 * not have it */
 	if (comm->error) {
 		comm->refused = true;
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
@@ -270,8 +274,8 @@ static void unlink_comm(struct inccl_group *group, struct inccl_communicator *co
 		*p = comm->next;
 }
 
-/* The bounce buffer is not freed, because it may be registered memory that libibverbs has unmapped
- * in children. */
+/* Frees a channel in a forked child, but not the bounce buffer. That may be registered memory,
+ * which libibverbs has unmapped in children. */
 void inccl_channel_abandon(struct inccl_communicator *comm)
 {
 	struct inccl_request *req;
@@ -341,14 +345,14 @@ free_comm:
 	return ret;
 }
 
-/* Sets comm->phase. Called under the group's lock. */
+/* Sets comm->phase, and is the only function that does so. Called under the group's lock. */
 static void set_phase(struct inccl_communicator *comm, enum inccl_comm_phase phase)
 {
 	comm->phase = phase;
 }
 
-/* Opens the endpoint, negotiates with the controller, and starts the thread. Other ranks wait for
- * this. */
+/* Opens the communicator's endpoint, negotiates with the controller, and starts the thread. Other
+ * ranks wait for this. */
 static int comm_begin(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
 		      struct inccl_limit *limit, struct inc_err *err)
 {
@@ -389,9 +393,10 @@ unlock:
 	return ret;
 }
 
-/* Reports a failed creation, because the other ranks wait for this rank. comm is NULL if there is
- * none yet. Returns whether the creation has failed on all ranks: they all get the controller's
- * refusal, or the report of a rank without which the communicator does not start. */
+/* Reports to the controller that the creation of a communicator has failed, because the other ranks
+ * wait for this rank. comm is NULL if there is none yet. Returns whether it has failed on all
+ * ranks: they get the controller's refusal, or the report of a rank without which nothing
+ * starts. */
 static bool creation_failed(struct inccl_group *group, struct inccl_communicator *comm,
 			    long long index, int error, const char *text)
 {
@@ -456,11 +461,13 @@ int inccl_communicator_create(struct inccl_group *group,
 		inc_caller_explain(opts.error, opts.error_size, &err);
 		return ret;
 	}
-	/* a failed creation counts, too, so that all ranks use the same next number */
+	/* a creation counts even if it fails, so that all ranks use the same number for the next
+	 * one */
 	pthread_mutex_lock(&group->lock);
 	index = group->next_comm++;
 	pthread_mutex_unlock(&group->lock);
-	/* the same on all ranks, so that no report is needed, and larger numbers name channels */
+	/* All ranks get this error, so no report is needed. Greater numbers are those of
+	 * channels. */
 	if (index >= 1LL << INC_CHANNEL_SHIFT) {
 		ret = inc_err_set(&err, EDQUOT, "the group has made %lld communicators, its most",
 				  index);
@@ -506,8 +513,7 @@ void inccl_channel_end(struct inccl_communicator *comm)
 	inccl_control_report(group, comm);
 	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
-	/* the call waits for the answer, so that the answer does not arrive at a closed
-	 * connection */
+	/* waits for the controller's answer, because it must not arrive at a closed connection */
 	if (group->link != LINK_LOST)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
 				   &wait, &limit, NULL);
@@ -516,7 +522,7 @@ void inccl_channel_end(struct inccl_communicator *comm)
 
 	while ((req = comm->first))
 		inccl_request_release(req);
-	/* the callback may ask for the error of a communicator, so that still exists */
+	/* the communicator is freed after the log's callback, which may ask for its error */
 	inccl_log_deliver(group->log);
 	comm_free(comm);
 }

@@ -19,13 +19,14 @@
 #include "lib/net/stream_lines.h"
 #include "lib/net/wait.h"
 
-#define BYE_MS 1000 /* how long the controller may take to close the connection after BYE */
+#define BYE_MS 1000 /* time in ms that the controller has to close the connection after BYE */
 
 static void tune(int fd)
 {
 	int one = 1, idle_s = 10;
 
-	/* keepalive detects within about a minute that the controller's machine has died */
+	/* with these values the death of the controller's machine is detected within about a
+	 * minute */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
@@ -43,7 +44,8 @@ int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadlin
 	return ret ? inc_err_set(err, -ret, "controller %s: %s", group->controller, why.msg) : 0;
 }
 
-/* Makes a connected socket the group's stream. fd may be -errno instead, with the reason in why. */
+/* Makes a connected socket the group's stream to the controller. fd may be -errno instead, with the
+ * reason in why. */
 static int open_stream(struct inccl_group *group, int fd, const char *why, uint64_t deadline_ns,
 		       struct inc_err *err)
 {
@@ -106,15 +108,15 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 	json_decref(object);
 	if (!text)
 		return -ENOMEM;
-	/* A message is far smaller than the socket's buffer. If that stays full for the timeout,
-	 * the controller has stopped reading. */
+	/* The time limit only ends if the controller has stopped reading: a message is far smaller
+	 * than the socket's buffer. */
 	ret = inc_stream_send(&group->stream, text, len, deadline_after_ms(CONNECT_TIMEOUT_MS));
 	free(text);
 	return ret;
 }
 
-/* Waits until the state of the group may have changed. Returns false if the time limit has
- * passed. */
+/* Waits until the group may have changed, for a caller that waits for an answer. Returns false if
+ * its time limit has passed. */
 static bool wait_for_change(struct inccl_group *group, struct inccl_limit *limit)
 {
 	struct inc_awake *awake = &limit->awake;
@@ -139,12 +141,13 @@ int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const 
 	wait->next = group->waits;
 	group->waits = wait;
 	ret = inccl_control_send(group, id, msg);
-	/* The controller has closed the connection. The control thread is about to read the
-	 * controller's last messages, which may have the reason. */
+	/* The controller has closed the connection. Its last messages, which the control thread
+	 * reads next, may have the reason, so the caller waits for them. */
 	if (!group->error && (ret == -EPIPE || ret == -ECONNRESET))
 		ret = 0;
 	if (ret) {
-		/* the error that ended the connection says more than the failed send */
+		/* the error that has ended the connection explains more than the error of the
+		 * send */
 		if (group->error)
 			ret = inc_err_set(err, group->error, "%s", group->error_text);
 		else
@@ -218,15 +221,15 @@ static void receive_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, msg.code, rank, text);
 }
 
-/* Whether the controller's error is temporary: it lacked descriptors, memory or time, closed the
- * connection without reading RESUME, and may accept it at the next attempt. */
+/* Whether an error of the controller is temporary. It lacked descriptors, memory or time, and
+ * closed the connection without reading RESUME, so it may accept the next attempt. */
 static bool passing(int error)
 {
 	return error == EMFILE || error == ENOMEM || error == ETIMEDOUT;
 }
 
-/* Whether an error of the controller answers this waiter. The error may name a comm (index in the
- * group), a communicator, or neither. */
+/* Whether an error of the controller is for this waiter. The error may name a comm (index in the
+ * group), a communicator (number), or neither. */
 static bool concerns(const struct inc_msg_error *msg, const struct control_wait *wait)
 {
 	if (msg->has_comm)
@@ -262,8 +265,8 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 		if (!wait->done && concerns(&msg, wait))
 			break;
 	if (!wait && !group->number && !msg.has_comm && !msg.has_communicator) {
-		/* the controller refuses the connection before this rank has sent G, so it gives
-		 * the reason only once */
+		/* the controller has refused the connection before this rank has sent G, and does
+		 * not repeat the reason */
 		group_fail(group, msg.code, -1, text);
 		return;
 	}
@@ -275,7 +278,7 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 	complete_wait(group, wait, -msg.code, text);
 }
 
-/* Whether an answer is the one that this waiter waits for. The answer may be only partly
+/* Whether an answer of the controller is for this waiter. The answer may have been only partly
  * readable. */
 static bool answers(const union control_answer *msg, const struct control_wait *wait)
 {
@@ -296,7 +299,8 @@ static void receive_answer(struct inccl_group *group, const char *type, const js
 	int ret;
 
 	for (wait = group->waits; wait; wait = wait->next) {
-		/* an invalid comm, in case the answer's own cannot be read */
+		/* an index that no communicator has, in case that the answer's own cannot be
+		 * read */
 		union control_answer msg = {.made.comm = UINT32_MAX};
 
 		if (wait->done || !inc_message_is(type, wait->id))
@@ -313,7 +317,8 @@ static void receive_answer(struct inccl_group *group, const char *type, const js
 	}
 }
 
-/* Handles a JSON object, which is consumed. Returns 0, or -EPROTO if it has no type. */
+/* Handles a JSON object from the controller, and consumes it. Returns 0, or -EPROTO if it has no
+ * type. */
 static int receive_object(struct inccl_group *group, json_t *object)
 {
 	const char *type = inc_message_type(object);
@@ -373,8 +378,8 @@ static int receive_lines(struct inccl_group *group, struct inc_lines *lines, str
 	return ret;
 }
 
-/* Reads from the controller. Returns the bytes, 0 if it has closed, or -errno with one line in
- * err. */
+/* Reads from the connection to the controller. Returns the number of bytes, 0 if the controller has
+ * closed, or -errno with one line in err. */
 static ssize_t receive(struct inccl_group *group, struct inc_lines *lines, struct inc_err *err)
 {
 	ssize_t n;
@@ -385,8 +390,8 @@ static ssize_t receive(struct inccl_group *group, struct inc_lines *lines, struc
 	return n;
 }
 
-/* Whether an error is this rank's own fault, so that the report names this rank. Timeouts and
- * errors of the peer are not. */
+/* Whether this rank itself has caused the error, so that the report names this rank. Timeouts and
+ * errors of the peer are not its own fault. */
 static bool own_fault(int error)
 {
 	return error != ETIMEDOUT && error != EREMOTEIO && error != EPROTO;
@@ -445,7 +450,7 @@ void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg
 		send_failed(group, &report, error, text);
 }
 
-/* Reports all failed communicators. Returns false if the group ends. */
+/* Reports all failed communicators to the controller. Returns false if the group ends. */
 static bool report_all(struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
@@ -460,8 +465,8 @@ static bool report_all(struct inccl_group *group)
 	return !stopping;
 }
 
-/* Serves the connection until it is lost (true, if it may be made again) or the group ends
- * (false). */
+/* Serves the connection to the controller. Returns true if it is lost and may be made again, or
+ * false if the group ends. */
 static bool serve(struct inccl_group *group, struct inc_lines *lines)
 {
 	struct pollfd pfd[2] = {
@@ -473,7 +478,8 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 	ssize_t n;
 
 	for (;;) {
-		/* the stream is read before poll(), because TLS may already have read ahead */
+		/* the stream is read before poll(), because TLS may have data that it has read
+		 * already */
 		while ((n = receive(group, lines, &err)) > 0)
 			if (receive_lines(group, lines, &err)) {
 				snprintf(why, sizeof(why),
@@ -548,7 +554,7 @@ void inccl_control_bye(struct inccl_group *group)
 	pthread_mutex_unlock(&group->lock);
 	if (n)
 		inc_stream_end(&group->stream);
-	/* the socket is read without TLS, because only the end of the connection matters */
+	/* the bytes are not decrypted, because only the end of the connection matters */
 	while (n > 0 && (now_ms = inc_now_ms()) < deadline_ms &&
 	       inc_wait_poll(&pfd, 1, deadline_ms - now_ms) > 0)
 		n = recv(pfd.fd, unread, sizeof(unread), 0);

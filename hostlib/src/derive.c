@@ -6,18 +6,19 @@
 #include <string.h>
 #include "hostlib/src/internal.h"
 
-/* A derivation as the caller asks for it, and its time limits. */
+/* A derivation: a new group or communicator that the caller wants to make of an old one, with its
+ * time limits. */
 struct derivation {
 	struct inc_msg_derive derive;
 	int world_size;
 	unsigned int connect_timeout_ms;
 	struct inccl_limit limit;
-	/* log of the new group: the old group's, or one of the new group's own */
+	/* log of the new group: that of the old group, or one of its own */
 	struct inccl_log *log;
 };
 
-/* Prepares a derivation and counts it at once, because one that fails here still counts on the
- * other ranks. */
+/* Prepares a derivation, and counts it. It counts even if it fails on this rank, because it counts
+ * on the other ranks. */
 static void derivation_init(struct derivation *derivation, struct inccl_group *group,
 			    enum inc_derive_how how)
 {
@@ -36,8 +37,8 @@ static void derivation_init(struct derivation *derivation, struct inccl_group *g
 	pthread_mutex_unlock(&group->lock);
 }
 
-/* Checks that a group can be derived from this group. A shrink is for a group that has lost ranks,
- * so a shrink only needs the connection to the controller. */
+/* Checks that a new group can be derived from this group. A shrink is for a group that has failed,
+ * so it only needs the connection to the controller. */
 static int check_parent(struct inccl_group *group, enum inc_derive_how how, struct inc_err *err)
 {
 	int ret = 0;
@@ -49,7 +50,7 @@ static int check_parent(struct inccl_group *group, enum inc_derive_how how, stru
 	return ret;
 }
 
-/* Derives a group. *out is NULL if this rank of a split asked for no group. */
+/* Derives a group from another. *out is NULL if this rank of a split has asked for no group. */
 static int derive(struct inccl_group *parent, struct derivation *derivation,
 		  struct inccl_group **out, struct inc_err *err)
 {
@@ -98,8 +99,8 @@ free_group:
 	return ret;
 }
 
-/* Reports a failed derivation on the connection of the old group, because the other ranks wait for
- * this rank. */
+/* Reports to the controller that this rank cannot take part in a derivation, because the other
+ * ranks wait for it. The old group's connection is used. */
 static void report_failure(struct inccl_group *parent, const struct derivation *derivation,
 			   int error, const char *text)
 {
@@ -123,7 +124,7 @@ static int check_comm(struct inccl_communicator *comm, struct inc_err *err)
 	return ret;
 }
 
-/* Derives a communicator with a group that only this communicator uses. */
+/* Derives a communicator, together with a group that only this communicator uses. */
 static int derive_comm(struct inccl_communicator *comm, struct derivation *derivation,
 		       const struct inccl_communicator_opts *opts, struct inccl_communicator **out,
 		       struct inc_err *err)
@@ -202,8 +203,8 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 	return from_comm(comm, &derivation, opts, out);
 }
 
-/* Checks the options of a derived group. Its job, controller and ranks come from the old group, so
- * they must not be given. */
+/* Checks the options of a group that is derived from another. Its job, controller and ranks are
+ * those of the old group, so the options must not have them. */
 static int check_group_opts(const struct inccl_group_opts *opts, struct inc_err *err)
 {
 	if (opts->job || opts->controller || opts->rank || opts->world_size || opts->address ||
@@ -225,8 +226,8 @@ static int check_world(const struct inccl_group *group, const struct derivation 
 			   group->world_size + 1, INC_MAX_WORLD);
 }
 
-/* Derives a group with a log of its own. The caller destroys the new and the old group
- * independently, so they cannot share a log, although both may call the same function. */
+/* Derives a group with a log of its own. The old and the new group are destroyed independently, so
+ * they cannot share a log, although both logs may call the same function. */
 static int derive_logging(struct inccl_group *parent, struct derivation *derivation,
 			  const struct inccl_group_opts *opts, struct inccl_group **out,
 			  struct inc_err *err)

@@ -38,7 +38,7 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 static const struct inc_channel_handler handler = {
 	.message = on_message, .sent = on_sent, .lost = on_lost};
 
-/* Passes a log line of the device to the caller's function. ctx: the endpoint. */
+/* Passes a log line of the device to the caller's log function. ctx is the endpoint. */
 static void log_of_device(void *ctx, enum inc_log_level level, const char *fmt, ...)
 {
 	const struct inccl_endpoint *ep = ctx;
@@ -90,9 +90,10 @@ int inccl_endpoint_probe(const struct inccl_transport *transport,
 	return ret ?: transport->channel->probe(&device, &offer, why);
 }
 
-/* Chooses the window: the one of the caller's options or the default, limited by what the device
- * can store. Returns the number of messages that the channel must have room for. A collective may
- * need single packets where others go in messages, so there is room for as many. */
+/* Chooses the window of a rank: that of the caller's options or the default, limited by what the
+ * device can store. Returns the number of messages for which the channel must have room. A
+ * collective may need single packets where others have longer messages, so that number counts
+ * single packets. */
 static unsigned int choose_window(const struct inccl_open_opts *opts,
 				  const struct inc_channel_offer *offer, struct inccl_own *own)
 {
@@ -198,8 +199,8 @@ void inccl_endpoint_abandon(struct inccl_endpoint *ep)
 	free(ep);
 }
 
-/* Logs a warning if the kernel's route to the switch leaves from another address, because a NIC
- * sends from the interface whose GID it uses. */
+/* Logs a warning if the kernel sends packets to the switch from another address than this end's. A
+ * NIC would send from the interface that has its GID. */
 static void check_source(const struct inccl_endpoint *ep, const struct inc_channel_peer *peer)
 {
 	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
@@ -258,7 +259,7 @@ int inccl_endpoint_post(struct inccl_endpoint *ep, const struct inc_channel_exch
 	if (ep->failed)
 		return -ep->failed;
 	ret = ep->ops->exchange(ep->ch, x);
-	if (ret == -ENOTCONN) { /* the channel has failed, which progress() reports */
+	if (ret == -ENOTCONN) { /* progress() finds and stores why the channel has failed */
 		ep->ops->progress(ep->dev);
 		return ep->failed ? -ep->failed : ret;
 	}
@@ -295,7 +296,7 @@ int inccl_endpoint_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64
 
 bool inccl_endpoint_kept(const struct inccl_endpoint *ep)
 {
-	/* a result also proves that this rank's contribution has arrived */
+	/* if the result of a contribution has arrived, the peer must have the contribution */
 	return ep->acknowledged == ep->posted || ep->completed == ep->posted;
 }
 

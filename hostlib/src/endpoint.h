@@ -19,49 +19,53 @@
 #include "lib/channel/channel.h"
 #include "lib/proto/rc_end.h"
 
-/* Default windows in packets. The ring of a veth holds INCCL_DEFAULT_WINDOW packets. If switches
- * terminate connections, results arrive as whole messages, and INCCL_MESSAGES_WINDOW has room for
- * 16 of them. */
+/* Default windows in packets. INCCL_DEFAULT_WINDOW packets fit into the ring of a veth. If switches
+ * are in termination mode, results arrive as whole messages, and INCCL_MESSAGES_WINDOW has room for
+ * 16 of these. */
 #define INCCL_DEFAULT_WINDOW  256
 #define INCCL_MESSAGES_WINDOW 512
 
-/* A kind of channel, as callers of inccl.h choose it. */
+/* A transport: a kind of channels that a caller of inccl.h can choose. */
 struct inccl_transport {
 	enum inccl_transport_kind kind;
 	const struct inc_channel_ops *channel;
 };
 
-/* All kinds of this build, in the order in which "auto" tries them. Ends with a channel of NULL. */
+/* All transports of this build, in the order in which "auto" tries them. The last element has
+ * channel NULL. */
 extern const struct inccl_transport inccl_transports[];
 
-/* Bounds of the retransmission timeout of soft channels. */
+/* Least and greatest retransmission timeout of soft channels. */
 #define INCCL_RTO_MIN_NS (5 * INC_NSEC_PER_MSEC)
 #define INCCL_RTO_MAX_NS INC_NSEC_PER_SEC
 
 struct inccl_open_opts {
-	uint32_t addr; /* own address on the fabric, network order */
-	/* largest payload that the caller wants; 0: as large as the path carries */
+	uint32_t addr; /* own address on the fabric, in network order */
+	/* largest payload that the caller allows; 0: as large as the path carries */
 	unsigned int payload;
 	unsigned int message_packets; /* never 0 */
 	unsigned int window_messages; /* window in messages; 0: the endpoint chooses */
-	uint32_t start_psn;           /* PSN of the first packet sent */
-	const char *options;          /* settings of verbs, "key=value,..."; may be NULL */
+	uint32_t start_psn;           /* PSN of the first packet that this end sends */
+	/* settings of the verbs transport, "key=value,..."; may be NULL */
+	const char *options;
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 };
 
-/* The endpoint's properties that the controller needs (message C). */
+/* What the controller must know about an endpoint: it is in message C. */
 struct inccl_own {
-	struct inc_rc_end end; /* numbers of this end, without its address and kind */
+	/* numbers of this end of the connection, without its address and kind */
+	struct inc_rc_end end;
 	uint16_t pkey;
-	bool udp_csum;                /* the endpoint requests UDP checksums on results */
-	bool reorder;                 /* the endpoint can send and receive in any order */
+	bool udp_csum; /* the endpoint wants UDP checksums on results */
+	/* the endpoint can send contributions and receive results in any order */
+	bool reorder;
 	unsigned int payload;         /* largest payload that the endpoint supports */
 	unsigned int window_messages; /* most messages under way */
-	/* default window if switches terminate connections, in packets of INC_MAX_PAYLOAD at most
-	 */
+	/* Default window in packets of INC_MAX_PAYLOAD at most, if all switches are in termination
+	 * mode. */
 	unsigned int most_packets;
-	char device[64]; /* name of the device for log lines and tools */
+	char device[64]; /* name of the device, for log lines and tools */
 };
 
 struct inccl_transport_stats {
@@ -78,56 +82,61 @@ struct inccl_endpoint {
 	uint32_t addr; /* own address, network order */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
-	uint64_t posted;       /* messages that post() has accepted */
-	uint64_t completed;    /* messages whose results are here: all before this number */
-	uint64_t acknowledged; /* messages that the peer has: all before this number */
-	int failed;      /* 0, or a positive errno with which the endpoint has failed for good */
+	uint64_t posted; /* messages that post() has accepted */
+	/* number of messages whose results have arrived, counted from the first one without a
+	 * gap */
+	uint64_t completed;
+	/* number of messages that the peer has, counted from the first one without a gap */
+	uint64_t acknowledged;
+	int failed;      /* 0, or a positive errno: the endpoint has failed for good */
 	char error[256]; /* why */
-	/* the cause of the failure is that ranks called different collectives (NAK 63), and the
-	 * controller's notice will name them */
+	/* The endpoint has failed because ranks have called different collectives (NAK 63). The
+	 * controller's notice will name them. */
 	bool mismatch;
 };
 
-/* Checks whether open() may succeed here. Returns 0 or -errno, with one line for the log in why in
- * both cases. */
+/* Checks whether a transport can be opened here. Returns 0 or -errno, in both cases with one line
+ * for the log in why. */
 int inccl_endpoint_probe(const struct inccl_transport *transport,
 			 const struct inccl_open_opts *opts, struct inc_err *why);
-/* Makes an endpoint. It has its numbers, but neither sends nor receives yet. */
+/* Opens a transport and makes an endpoint. The endpoint has its numbers, but neither sends nor
+ * receives yet. */
 int inccl_endpoint_open(const struct inccl_transport *transport, const struct inccl_open_opts *opts,
 			struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err);
-/* Sets the endpoint's peer, which is the switch. The endpoint can receive from now on, and may send
- * as soon as the communicator has started. */
+/* Connects the endpoint to its peer, which is the switch. The endpoint can receive from now on, and
+ * may send as soon as the communicator has started. */
 int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_peer *peer,
 			   struct inc_err *err);
 void inccl_endpoint_close(struct inccl_endpoint *ep);
-/* Closes an endpoint in a forked child without disturbing the parent's endpoint. */
+/* Frees an endpoint in a forked child, without an effect on the parent's endpoint. */
 void inccl_endpoint_abandon(struct inccl_endpoint *ep);
 
 int inccl_endpoint_map(struct inccl_endpoint *ep, void *addr, size_t len, bool writable,
 		       struct inc_channel_region *region);
 void inccl_endpoint_unmap(struct inccl_endpoint *ep, struct inc_channel_region *region);
 
-/* Returns the packets of messages that were posted and whose results have not arrived. */
+/* Returns the number of packets of messages whose results have not arrived. */
 uint64_t inccl_endpoint_under_way(const struct inccl_endpoint *ep);
-/* Posts a message, which is copied. The caller observes the window. Returns 0; -EAGAIN if the queue
- * is full, so that the caller tries again after progress; or an error that is final. */
+/* Posts a message, which is copied, on the endpoint. The caller observes the window. Returns 0;
+ * -EAGAIN if the queue is full, so that the caller tries again after progress; or an error that is
+ * final. */
 int inccl_endpoint_post(struct inccl_endpoint *ep, const struct inc_channel_exchange *x);
-/* Sends what was posted and is worth sending now. Returns 0 or -errno. */
+/* Sends those posted messages that are worth sending now. Returns 0 or -errno. */
 int inccl_endpoint_flush(struct inccl_endpoint *ep);
-/* Receives results, answers and retransmits without blocking. Returns a positive number if more may
- * be there, so that the caller calls again, or 0 if nothing is left for now. Returns -errno if the
- * endpoint has failed for good; ep->error has the reason, and each further call returns the
- * same. */
+/* Lets the endpoint progress without blocking: receives results, answers and retransmits. Returns a
+ * positive number if more may be there, so that the caller calls again, or 0 if nothing is left for
+ * now. Returns -errno if the endpoint has failed for good; ep->error has the reason, and each
+ * further call returns the same. */
 int inccl_endpoint_progress(struct inccl_endpoint *ep);
-/* Prepares a sleep: returns what to poll for, and when progress() must be called at the latest
- * (CLOCK_MONOTONIC; UINT64_MAX: never). Returns 1 if something has arrived meanwhile, so that the
- * caller must not sleep; otherwise 0 or -errno. */
+/* Prepares the endpoint for a sleep of its caller. It returns what to poll for, and when progress()
+ * must be called at the latest (CLOCK_MONOTONIC; UINT64_MAX: never). Returns 1 if something has
+ * arrived meanwhile, so that the caller must not sleep; otherwise 0 or -errno. */
 int inccl_endpoint_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64_t *deadline_ns);
 
-/* Whether the peer is known to have everything that was posted, so that the other ranks can finish
- * without this one. */
+/* Whether the peer is known to have everything that this end has posted, so that the other ranks
+ * can finish without this one. */
 bool inccl_endpoint_kept(const struct inccl_endpoint *ep);
-/* Whether all results have arrived, too, and the peer knows that. */
+/* Whether, in addition, all results have arrived here, and the peer knows that. */
 bool inccl_endpoint_quiet(const struct inccl_endpoint *ep);
 
 void inccl_endpoint_stats(const struct inccl_endpoint *ep, struct inccl_transport_stats *out);
@@ -137,8 +146,8 @@ void inccl_endpoint_stats(const struct inccl_endpoint *ep, struct inccl_transpor
 int inccl_verbs_settings(const char *options, struct inc_channel_verbs_settings *settings,
 			 struct inc_err *err);
 
-/* path_mtu.c: finds the payload to offer to the controller, and checks whether the agreed one fits
- * the route to the peer. fd: any IPv4 socket. */
+/* path_mtu.c: finds the payload that a soft channel offers to the controller, and checks whether
+ * the agreed one fits the route to the peer. fd is any IPv4 socket. */
 int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 		       struct inc_err *err);
 int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,

@@ -14,7 +14,7 @@
 
 int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err *err)
 {
-	/* jansson and poll() use int, so larger values are rejected */
+	/* larger timeouts are rejected, because jansson and poll() use int */
 	if (opts->connect_timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	return 0;
@@ -31,9 +31,9 @@ static int add_address(struct inc_msg_join *msg, struct in_addr addr, struct inc
 	return 0;
 }
 
-/* Collects the addresses to offer to the controller: the given one, those of the given interface,
- * or all. Only unicast addresses count, because the controller would refuse all if one were not
- * unicast. */
+/* Collects this machine's addresses to offer to the controller: the given one, those of the given
+ * interface, or all. Only unicast addresses count, because the controller would refuse all if one
+ * were not unicast. */
 static int own_addresses(const struct inccl_place *place, struct inc_msg_join *msg,
 			 struct inc_err *err)
 {
@@ -72,8 +72,8 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *m
 					      "no interface has a unicast IPv4 address");
 }
 
-/* Finds the host name that the controller shows. A name that a message cannot contain is changed
- * without an error. */
+/* Finds the name of this machine that the controller shows. Characters that a message cannot
+ * contain are replaced. */
 static void name_host(struct inccl_log *log, char *host, size_t size)
 {
 	char name[INC_CONTROL_NAME_LEN];
@@ -123,7 +123,7 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 	return ret;
 }
 
-/* Joins as the options ask: a new group, or with `join` a place in a group that grows. */
+/* Joins a group as the caller's options ask: a new group, or with `join` a group that grows. */
 static int join(struct inccl_group *group, const struct inccl_place *place,
 		const struct inccl_group_opts *opts, struct inc_err *err)
 {
@@ -234,7 +234,7 @@ void inccl_group_leave(struct inccl_group *group)
 	inccl_group_free(group);
 }
 
-/* The TLS session is not freed in a forked child. Another thread may have been inside OpenSSL at
+/* In a forked child the TLS session is not freed. Another thread may have been inside OpenSSL at
  * the fork, so the child may find a lock that is never released. */
 void inccl_group_abandon(struct inccl_group *group)
 {

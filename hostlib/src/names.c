@@ -8,7 +8,7 @@
 #include "hostlib/include/inccl.h"
 #include "hostlib/src/internal.h"
 
-/* Asserts that the public numbers equal those of the descriptor on the wire. */
+/* Assertions that a value has the same number in inccl.h as in the descriptor on the wire. */
 #define SAME_COLLECTIVE(NAME, ...) \
 	_Static_assert((int)INCCL_##NAME == (int)INC_COLL_##NAME, "number of " #NAME);
 #define SAME_OP(NAME, ...) \

@@ -17,14 +17,14 @@
 #include "lib/base/fd.h"
 #include "lib/roce/wire.h"
 
-/* Size of the buffer for routes. The kernel puts as many routes into an answer as the reader has
- * room for, and no route is longer than this (netlink(7)). The buffer is on the caller's stack,
+/* Size of the buffer for the kernel's answers about routes. An answer has as many routes as the
+ * buffer has room for, and no route is longer (netlink(7)). The buffer is on the caller's stack,
  * which may be small. */
 #define ANSWER_BYTES 8192
 
 struct route {
 	int ifindex;
-	unsigned int mtu; /* MTU of the route itself; 0: the route has none */
+	unsigned int mtu; /* MTU of the route; 0: the route has none of its own */
 };
 
 typedef void (*route_fn)(const struct route *route, void *ctx);
@@ -46,7 +46,8 @@ static int attr_int(const struct rtattr *at)
 	return value;
 }
 
-/* Calls fn for the route, once per interface by which packets on it may leave. */
+/* Calls fn for a route of the kernel's answer: once for each interface by which its packets may
+ * leave. */
 static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 {
 	const struct rtmsg *rtm = NLMSG_DATA(nlh);
@@ -55,7 +56,8 @@ static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 	const struct rtnexthop *hop;
 	struct route route = {0};
 
-	/* a CLONED route is one that the kernel has learned for a destination, mostly by ICMP */
+	/* a CLONED route is ignored, because the kernel has learned it for a destination, mostly by
+	 * ICMP */
 	if (nlh->nlmsg_type != RTM_NEWROUTE || rtm->rtm_family != AF_INET ||
 	    rtm->rtm_flags & RTM_F_CLONED)
 		return;
@@ -76,8 +78,8 @@ static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 	}
 }
 
-/* Reads an answer of the kernel. Returns 1 if more routes follow, 0 if these were all, or
- * -errno. */
+/* Reads an answer of the kernel with routes. Returns 1 if more routes follow, 0 if these were all,
+ * or -errno. */
 static int take_answer(const char *buf, int left, route_fn fn, void *ctx)
 {
 	const struct nlmsghdr *nlh;
@@ -116,7 +118,7 @@ static int ask_routes(struct nlmsghdr *question, route_fn fn, void *ctx)
 	return ret;
 }
 
-/* Stores the smallest MTU of the routes that leave by an interface. */
+/* Stores the smallest MTU of all routes that leave by one interface. */
 static void smallest(const struct route *route, void *ctx)
 {
 	struct route *found = ctx;
@@ -146,8 +148,8 @@ static int interface_routes(struct route *found)
 	return ask_routes(&question.nlh, smallest, found);
 }
 
-/* Asks for the configured route, without what the kernel has learned about the destination
- * since. */
+/* Asks the kernel for the configured route to an address, without what the kernel has learned about
+ * that address. */
 static int route_to(uint32_t saddr, uint32_t daddr, struct route *found)
 {
 	struct {
@@ -174,7 +176,7 @@ static int route_to(uint32_t saddr, uint32_t daddr, struct route *found)
 	return ask_routes(&question.nlh, keep, found);
 }
 
-/* Finds the interface that has the address, and returns its MTU and name. */
+/* Finds the interface that has the address. Returns its MTU and its name. */
 static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], struct inc_err *err)
 {
 	struct ifaddrs *list, *ifa;
@@ -222,8 +224,8 @@ int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int 
 	*payload = opts->payload ?: p;
 	if (opts->payload)
 		return 0;
-	/* The address of the switch is only in the controller's answer to this offer. So the offer
-	 * is the payload that every route out of this interface carries. */
+	/* The switch's address is not known yet, because it is in the controller's answer to this
+	 * offer. So the offer is the payload that every route out of this interface carries. */
 	route.ifindex = if_nametoindex(name);
 	ret = interface_routes(&route);
 	if (ret)
@@ -246,8 +248,7 @@ int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payloa
 	struct ifreq ifr = {0};
 	unsigned int mtu;
 
-	/* a route that is missing now may be added later, and a send without a route fails
-	 * visibly */
+	/* a missing route is no error: it may be added later, and without it sends fail visibly */
 	if (route_to(saddr, daddr, &route))
 		return 0;
 	mtu = route.mtu;

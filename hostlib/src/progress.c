@@ -16,22 +16,23 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* The thread takes over after this time without a call of the user. A handover after every call
- * would cost two context switches per collective. */
+/* Time without a call of the user after which the communicator's thread serves the endpoint. A
+ * handover after every call would cost two context switches per collective. */
 #define TAKE_OVER_NS (4 * INC_NSEC_PER_MSEC)
-/* Starts that follow each other so quickly are a burst, whose packets share sends. They wait for
- * the next call, until they are BURST_PACKETS, or for BURST_HOLD_NS if no call follows. */
+/* Collectives that are started within BURST_NS of each other are a burst, whose packets share
+ * sends. They wait for the next call, until they are BURST_PACKETS, or for BURST_HOLD_NS if no call
+ * follows. */
 #define BURST_NS      (20 * INC_NSEC_PER_USEC)
 #define BURST_PACKETS 32
 #define BURST_HOLD_NS (100 * INC_NSEC_PER_USEC)
-/* The longest sleep of the thread before it checks again whether the user calls the library. While
+/* The longest sleep of the thread until it checks whether the user has called the library. While
  * calls leave nothing under way, its sleep grows from TAKE_OVER_NS to this, because waking it costs
  * as much as half a small collective. */
 #define LOOK_MAX_NS (4 * TAKE_OVER_NS)
 
-/* Sets the thread that serves the endpoint. If it is the communicator's thread, or the call that
- * destroys the communicator, no other call is about to follow, so the endpoint sends held-back ACKs
- * at once. */
+/* Sets which thread serves the endpoint. After the communicator's thread, or the call that destroys
+ * the communicator, no other call follows soon. So the endpoint then sends held-back ACKs at
+ * once. */
 static void set_driver(struct inccl_communicator *comm, enum inccl_driver driver)
 {
 	comm->driver = driver;
@@ -49,8 +50,9 @@ static void finish(struct inccl_communicator *comm, struct inccl_request *req, i
 
 void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event event)
 {
-	/* Combinations without an entry lead to REPORT_NONE: a communicator that works has nothing
-	 * to report, and the controller needs no report of its own notice. */
+	/* The next state for each state and event. A missing entry is REPORT_NONE: a communicator
+	 * that works has nothing to report, and the controller needs no report of its own
+	 * notice. */
 	static const enum inccl_report next[][REPORT_LOST + 1] = {
 		[REPORT_NONE] = {[REPORT_FAILED] = REPORT_DUE},
 		[REPORT_DUE] = {[REPORT_FAILED] = REPORT_DUE,
@@ -71,7 +73,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	comm->error = error ?: EIO;
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
-	/* the switch has reported a mismatch of collectives to the controller */
+	/* after a mismatch of collectives no report is due, because the switch has reported it */
 	inccl_comm_report(comm, comm->ep->mismatch ? REPORT_KNOWN : REPORT_FAILED);
 	inc_signal_fd(comm->group->stop_fd);
 	while (comm->head)
@@ -80,7 +82,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	pthread_cond_broadcast(&comm->changed);
 }
 
-/* Whether the endpoint has failed and the controller may still explain why. */
+/* Whether the endpoint has failed and the controller's notice may still explain why. */
 static bool in_grace(const struct inccl_communicator *comm)
 {
 	return comm->grace_error && !comm->orphan_at_ns && inc_now_ns() < comm->grace_over_at_ns;
@@ -91,8 +93,7 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	char text[sizeof(comm->error_text)];
 
 	if (comm->ep->mismatch && !comm->grace_error) {
-		/* the switch has reported the ranks to the controller, whose notice will arrive
-		 * soon */
+		/* the switch has reported the ranks to the controller, which will soon name them */
 		comm->grace_error = error;
 		comm->grace_over_at_ns = deadline_after_ms(NOTICE_GRACE_MS);
 	}
@@ -103,8 +104,8 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 }
 
 /*
- * Whether the window has room for one more message. A passthrough switch makes the result in the
- * frame of the last contribution, and in a Broadcast only the root's frames are long enough
+ * Whether the window has room for the request's next message. A passthrough switch makes the result
+ * in the frame of the last contribution, and in a Broadcast only the root's frames are long enough
  * (decisions.md). So the root uses a quarter of the window and the other ranks all of it. Then the
  * other ranks' packets of length 0 usually arrive before the root's. Parts of a collective share a
  * window, because queues on the way that have room for one window may not have it for several.
@@ -124,13 +125,13 @@ static bool has_room(const struct inccl_request *req, const struct inc_channel_e
 	       inccl_endpoint_under_way(ep) + inccl_segment_packets(comm, msg) <= packets;
 }
 
-/* The request's values, or its results, are inconsistent, so the communicator fails. */
+/* Fails the communicator, because a request's values, or its results, are inconsistent. */
 static void request_failed(struct inccl_communicator *comm, int error, const struct inc_err *err)
 {
 	inccl_comm_fail_locked(comm, error, error == ERANGE ? comm->group->rank : -1, err->msg);
 }
 
-/* Posts the request's next message. Returns 1 if it is posted, 0 if there is no room now, or
+/* Posts the next message of a request. Returns 1 if it is posted, 0 if there is no room now, or
  * -errno. */
 static int post_next(struct inccl_communicator *comm, struct inccl_request *req)
 {
@@ -171,7 +172,9 @@ static int post_some(struct inccl_communicator *comm)
 		req->end = comm->ep->posted;
 		ret = req->floats ? inccl_floats_advance(req) : 0;
 		if (ret < 0)
-			return 0; /* later requests wait for the results that this one needs */
+			/* the request needs results first, and later requests must not overtake
+			 * it */
+			return 0;
 		if (!ret)
 			comm->posting = req->next;
 	}
@@ -205,7 +208,7 @@ static void set_alarm(struct inccl_communicator *comm, uint64_t at_ns)
 	comm->alarm_at_ns = at_ns;
 }
 
-/* Posts and sends what is possible. After an error the communicator fails. */
+/* Posts and sends as many messages as possible. After an error the communicator fails. */
 static int send_some(struct inccl_communicator *comm)
 {
 	const bool held = comm->unsent_packets;
@@ -216,17 +219,17 @@ static int send_some(struct inccl_communicator *comm)
 	if (ret)
 		endpoint_failed(comm, -ret);
 	comm->unsent_packets = 0;
-	/* inccl_comm_leave() sets the alarm again if it is needed for anything else */
+	/* inccl_comm_leave() sets the alarm anew if anything else needs it */
 	if (held)
 		set_alarm(comm, UINT64_MAX);
 	return ret;
 }
 
-/* Posts the packets of a collective that is started beside others in a burst, and leaves them for
- * the next call. Returns false if they must be sent now. */
+/* Posts the packets of a collective in a burst, and leaves their sending to the next call. Returns
+ * false if they must be sent now. */
 static bool hold_back(struct inccl_communicator *comm)
 {
-	/* if a request waits for room in the window, results have to be received now */
+	/* a request that waits for room in the window needs results to be received now */
 	return comm->driver == DRIVER_NONE && !post_some(comm) && !comm->posting &&
 	       comm->unsent_packets < BURST_PACKETS;
 }
@@ -246,7 +249,7 @@ void inccl_comm_begin(struct inccl_communicator *comm, bool waits)
 
 	if (comm->error || in_grace(comm))
 		return;
-	/* with nothing under way there can be no new result, so nothing is received first */
+	/* without messages under way there can be no new result, so nothing is received first */
 	if (comm->ep->posted == comm->ep->completed && (send_some(comm) || !comm->posting))
 		return;
 	if (burst && hold_back(comm))
@@ -272,16 +275,17 @@ void inccl_comm_advance(struct inccl_communicator *comm)
 		finished |= finish_some(comm);
 		if (send_some(comm))
 			return;
-		/* returns when a request is done, so that its caller does not serve the next one */
+		/* ends as soon as a request is done, so that its caller does not serve the next
+		 * one */
 	} while (rounds && rounds < 8 && !finished);
 	inccl_comm_check_stall(comm);
-	/* the driver itself may be one of the waiters */
+	/* one of the waiters may be this thread, which needs no signal */
 	if (finished && comm->waiters > (comm->driver == DRIVER_WAITER))
 		pthread_cond_broadcast(&comm->changed);
 }
 
-/* Sleeps until something may have changed. Releases the lock meanwhile. cancel_state applies only
- * during the sleep. */
+/* Sleeps until something may have changed, without the lock. cancel_state applies only during the
+ * sleep. */
 static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t deadline_ns,
 			  int cancel_state)
 {
@@ -295,7 +299,7 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	int ret = 0;
 
 	if (!comm->error && comm->grace_error) {
-		/* the endpoint has failed, so only the controller's notice is awaited */
+		/* the endpoint has failed, so this thread only waits for the controller's notice */
 		timer_ns = comm->grace_over_at_ns;
 	} else if (!comm->error) {
 		ret = inccl_endpoint_arm(comm->ep, &pfd[0].fd, &pfd[0].events, &timer_ns);
@@ -323,16 +327,16 @@ static void sleep_in_poll(struct inccl_communicator *comm, bool thread, uint64_t
 	pthread_mutex_lock(&comm->lock);
 	if (!thread)
 		comm->sleeping = false;
-	/* a thread that no longer drives leaves the signal to the new driver */
+	/* if this thread no longer serves the endpoint, the signal is for the thread that does */
 	if (ret > 0 && pfd[1].revents && !(thread && comm->driver != DRIVER_THREAD))
 		inc_drain_fd(comm->wake_fd);
 	if (ret > 0 && pfd[2].revents)
 		inc_drain_fd(comm->thread_fd);
 }
 
-/* Whether the waiting driver, which has found nothing to do, looks again instead of sleeping. If
- * so, it gives way to other threads first, without the lock. They may call the library meanwhile,
- * because the driver looks under the lock before it sleeps. */
+/* Whether the caller that serves the endpoint, and has found nothing to do, looks again instead of
+ * sleeping. If so, it first lets other threads run, without the lock. They may call the library
+ * meanwhile, because this caller looks under the lock before it sleeps. */
 static bool looks_again(struct inccl_communicator *comm, int cancel_state)
 {
 	if (comm->spin_mark != comm->moved_mark)
@@ -360,8 +364,7 @@ void inccl_comm_enter(struct inccl_communicator *comm)
 	}
 }
 
-/* Sets the alarm if the thread sleeps and would look later than after this time, or if it is awake
- * and may be about to sleep. */
+/* Sets the alarm so that the thread wakes in after_ns at the latest, unless it does so anyway. */
 static void wake_thread_by(struct inccl_communicator *comm, uint64_t after_ns)
 {
 	const uint64_t at_ns = inc_now_ns() + after_ns;
@@ -373,7 +376,8 @@ static void wake_thread_by(struct inccl_communicator *comm, uint64_t after_ns)
 void inccl_comm_leave(struct inccl_communicator *comm)
 {
 	struct inccl_endpoint *ep = comm->ep;
-	/* a failed endpoint sends nothing more, and its alarm would expire again and again */
+	/* ACKs of a failed endpoint are not due, because it sends nothing more, and the alarm would
+	 * expire again and again */
 	uint64_t at_ns = ep->ops->ack_at_ns(ep->ch);
 	bool acks_due = at_ns != UINT64_MAX && !comm->error && !comm->grace_error;
 
@@ -383,14 +387,14 @@ void inccl_comm_leave(struct inccl_communicator *comm)
 		wake_thread_by(comm, BURST_HOLD_NS);
 		return;
 	}
-	/* also cancels the alarm if the ACKs have been sent meanwhile */
+	/* cancels the alarm, too, if the ACKs have been sent meanwhile */
 	if (acks_due || comm->alarm_is_for_acks) {
 		set_alarm(comm, acks_due ? at_ns : UINT64_MAX);
 		comm->alarm_is_for_acks = acks_due;
 	}
 	if (acks_due || ep->posted == ep->completed)
 		return;
-	/* messages are under way, so the thread has to take over */
+	/* messages are under way, so the thread has to serve the endpoint soon */
 	wake_thread_by(comm, TAKE_OVER_NS);
 }
 
@@ -413,8 +417,9 @@ static void stop_waiting(struct drive *d)
 	inccl_comm_leave(comm);
 }
 
-/* The waiting thread is cancelled: if it drives, in poll() without the lock; otherwise in the wait
- * for the condition, which has locked again. Other threads can still collect its request. */
+/* Cleans up after a waiting thread that is cancelled. If it serves the endpoint, it was in poll()
+ * without the lock. Otherwise it waited for the condition, which has locked again. Other threads
+ * can still collect its request. */
 static void cancelled(void *arg)
 {
 	struct drive *d = arg;
@@ -428,7 +433,8 @@ static void cancelled(void *arg)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Waits until the driver stops or has finished a request. Returns ETIMEDOUT after the deadline. */
+/* Waits until another thread stops serving the endpoint or has finished a request. Returns
+ * ETIMEDOUT after the deadline. */
 static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns, int cancel_state)
 {
 	int ret;
@@ -442,7 +448,7 @@ static int wait_for_driver(struct inccl_communicator *comm, uint64_t deadline_ns
 bool inccl_comm_drive(struct inccl_communicator *comm, struct inccl_request *req,
 		      uint64_t deadline_ns, int cancel_state)
 {
-	/* volatile, because pthread_cleanup_push() is implemented by setjmp() */
+	/* pthread_cleanup_push() uses setjmp(), so this must be volatile */
 	volatile bool driving = false;
 	struct drive d = {.comm = comm, .driving = &driving};
 
@@ -495,8 +501,8 @@ void inccl_comm_settle(struct inccl_communicator *comm, uint64_t deadline_ns)
 				       "destroyed in the middle of a collective");
 }
 
-/* The thread sleeps while it does not drive: for look_ns, or until a signal or the alarm. Releases
- * the lock meanwhile. */
+/* Lets the communicator's thread sleep while it does not serve the endpoint: for look_ns, or until
+ * a signal or the alarm. Releases the lock meanwhile. */
 static void park(struct inccl_communicator *comm, uint64_t look_ns)
 {
 	const struct timespec ts = inc_timespec_of_ns(look_ns);
@@ -515,15 +521,14 @@ static void park(struct inccl_communicator *comm, uint64_t look_ns)
 		inc_drain_fd(comm->thread_fd);
 	if (ret <= 0 || !pfd[1].revents)
 		return;
-	/* if the alarm was set anew meanwhile, the descriptor has nothing to read and the alarm
-	 * stays set */
+	/* if the alarm was set anew meanwhile, nothing can be read, and the alarm stays set */
 	inc_drain_fd(comm->alarm_fd);
 	if (comm->alarm_at_ns <= inc_now_ns())
 		comm->alarm_at_ns = UINT64_MAX;
 }
 
-/* Runs on the thread between calls of the user: sends what a call has held back, and ACKs that are
- * due by now. */
+/* Sends packets that a call of the user has held back, and ACKs that are due. Called on the
+ * communicator's thread. */
 static void send_due(struct inccl_communicator *comm)
 {
 	if (comm->driver != DRIVER_NONE ||
@@ -533,8 +538,9 @@ static void send_due(struct inccl_communicator *comm)
 	inccl_comm_leave(comm);
 }
 
-/* The thread drives: serves the endpoint, and sleeps until something may have changed. The thread
- * of a further channel polls before it sleeps, because no caller does so for it. */
+/* Serves the endpoint on the communicator's thread, and sleeps until something may have changed.
+ * The thread of a further channel polls before it sleeps, because no caller does so for that
+ * channel. */
 static void drive_on_thread(struct inccl_communicator *comm)
 {
 	inccl_comm_advance(comm);
@@ -556,7 +562,7 @@ void *inccl_comm_thread(void *arg)
 	pthread_mutex_lock(&comm->lock);
 	while (!comm->stop) {
 		now = inc_now_ns();
-		/* looks again soon if the user has not called since the last look, or has left
+		/* looks again soon if the user has not called since the last time, or has left
 		 * messages under way */
 		if (comm->driver == DRIVER_NONE &&
 		    (comm->activity == seen || comm->ep->posted != comm->ep->completed))

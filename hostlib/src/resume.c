@@ -15,9 +15,9 @@
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
-#define RETRY_MAX_MS 1000 /* the controller relies on this limit: TRIES_MS in its resume.c */
+#define RETRY_MAX_MS 1000 /* the controller relies on this limit, by TRIES_MS in its resume.c */
 
-/* Sleeps for ms, or until fd has one of the events. Returns false if the group ends. */
+/* Waits for ms milliseconds, or until fd has one of the events. Returns false if the group ends. */
 static bool pause_for(struct inccl_group *group, int fd, short events, unsigned int ms)
 {
 	struct pollfd pfd[2] = {{.fd = group->stop_fd, .events = POLLIN},
@@ -44,7 +44,8 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	}
 }
 
-/* Tries once to connect, and returns the socket, or -1. Sets *stopped if the group ends. */
+/* Tries once to connect to the controller. Returns the socket, or -1. Sets *stopped if the group
+ * ends. */
 static int try_connect(struct inccl_group *group, bool *stopped)
 {
 	const int fd =
@@ -59,8 +60,8 @@ static int try_connect(struct inccl_group *group, bool *stopped)
 	return -1;
 }
 
-/* Whether the group has a communicator that works, or that has failed without a report. Otherwise
- * there is no reason to connect again. Under the group's lock. */
+/* Whether it is worth connecting again: the group has a communicator that works, or whose failure
+ * is not reported yet. Called under the group's lock. */
 static bool worth_it(const struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
@@ -98,8 +99,8 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 	}
 }
 
-/* Sends RESUME. From then on the connection carries messages again, and the answer arrives like any
- * other. */
+/* Sends message RESUME. From then on the connection carries messages again, and the answer arrives
+ * like any other. */
 static int send_resume(struct inccl_group *group)
 {
 	struct inc_msg_resume msg = {
@@ -119,8 +120,8 @@ static int send_resume(struct inccl_group *group)
 	return 0;
 }
 
-/* Makes a new connection, or returns -1 if that fails this time. Sets *stopped if the group
- * ends. */
+/* Makes a new connection to the controller, or returns -1 if this attempt fails. Sets *stopped if
+ * the group ends. */
 static int connect_again(struct inccl_group *group, struct inc_stream *stream, bool *stopped)
 {
 	struct inc_err err;
@@ -188,7 +189,7 @@ void inccl_control_not_resumed(struct inccl_group *group, int error, const char 
 	char text[600];
 
 	inccl_control_set_link(group, LINK_UP);
-	/* the controller may have lost only this rank; its reason then says so */
+	/* the text includes the controller's reason, because it may have lost only this rank */
 	snprintf(text, sizeof(text), "controller %s has given this group up: %s", group->controller,
 		 why);
 	for (comm = group->comms; comm; comm = comm->next)

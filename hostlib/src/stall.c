@@ -5,8 +5,8 @@
 #include "lib/base/clock.h"
 #include "hostlib/src/internal.h"
 
-/* Returns the time when the first unfinished request times out if nothing moves until then, on the
- * clock of comm->awake. */
+/* Returns when the first unfinished request of the communicator times out, if nothing moves until
+ * then. The time is on the clock comm->awake. */
 static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = UINT64_MAX, moved_at_ns;
@@ -22,9 +22,9 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	return at;
 }
 
-/* Returns the earlier of two times. One is limit_at_ns(). The other counts only if the controller
- * is lost: ORPHAN_TIMEOUT_MS after the later of that loss and the last movement. At that time the
- * communicator fails if nothing moves until then. */
+/* Returns when the communicator fails if nothing moves until then. That is limit_at_ns(), or, if
+ * the controller is lost, ORPHAN_TIMEOUT_MS after the loss or the last movement, if this is
+ * earlier. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;

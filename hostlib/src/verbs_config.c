@@ -6,11 +6,11 @@
 #include <string.h>
 #include "hostlib/src/endpoint.h"
 
-/* Default timeout: 0.54 s per try, 3.8 s in all. The switch acknowledges a contribution as soon as
- * it has stored it, whatever the other ranks do. So silence means a lost last packet (other losses
- * are found by NAK) or a dead switch. The timeout is not shorter, because rxe of Linux 6.1 may get
- * its packet numbers wrong when it resends a packet that is being acknowledged at that moment
- * (docs/verbs.md). */
+/* Default ACK timeout of verbs: 0.54 s per try, 3.8 s in all. The switch acknowledges a
+ * contribution as soon as it has stored it, whatever the other ranks do. So silence means a lost
+ * last packet (other losses are found by NAK) or a dead switch. The timeout is not shorter, because
+ * rxe of Linux 6.1 may get its packet numbers wrong when it resends a packet that is being
+ * acknowledged at that moment (docs/verbs.md). */
 static const struct inc_channel_verbs_settings defaults = {
 	.gid_index = -1,
 	.timeout = 17,
@@ -33,7 +33,7 @@ static const struct {
 	}
 	N(port, 0, 255),
 	N(gid_index, 0, 255),
-	N(timeout, 1, 31), /* 0 means no timeout at all */
+	N(timeout, 1, 31), /* 0 is not allowed, because it means no timeout at all */
 	N(retry_cnt, 0, 7),
 	N(rnr_retry, 0, 6),
 	N(min_rnr_timer, 0, 31),

@@ -5,7 +5,8 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* Checks the root on every rank, as MPI does, even if the rank's data does not depend on it. */
+/* Checks the root of a collective. It is checked on every rank, as in MPI, even if the rank's data
+ * does not depend on it. */
 static int check_root(const struct inccl_call *call, int size, struct inc_err *err)
 {
 	if (call->root >= 0 && call->root < size)
@@ -13,7 +14,7 @@ static int check_root(const struct inccl_call *call, int size, struct inc_err *e
 	return inc_err_set(err, EINVAL, "root %d: ranks are 0 to %d", call->root, size - 1);
 }
 
-/* Returns the reason why floats go through the switches as integers, for an error message. */
+/* Returns the reason why floats are sent as integers, as a text for errors. */
 static const char *why_as_integers(const struct inccl_communicator *comm)
 {
 	switch (comm->mode) {
@@ -52,15 +53,16 @@ static int check_kind(const struct inccl_communicator *comm, const struct inccl_
 				   why_as_integers(comm));
 	case INCCL_AND:
 	case INCCL_OR:
-	case INCCL_XOR: /* each value is listed, so that the compiler warns about a new one */
+	/* each operator has its case here, so that the compiler warns about a new one */
+	case INCCL_XOR:
 		break;
 	}
 	return inc_err_set(err, EOPNOTSUPP, "%s of %s: floats have sum, avg, min, max and prod",
 			   inccl_op_name(call->op), inccl_dtype_name(call->dtype));
 }
 
-/* Computes the sizes of both buffers. All offsets in them, and differences of offsets, must fit
- * into size_t and ptrdiff_t. */
+/* Computes the sizes of the caller's buffers. All offsets in them, and differences of offsets, must
+ * fit into size_t and ptrdiff_t. */
 static int measure(struct inccl_plan *plan, struct inc_err *err)
 {
 	const uint32_t blocks = plan->shape.blocks;
@@ -93,7 +95,7 @@ static int check_buffer(const struct inccl_plan *plan, const char *name, const v
 	return 0;
 }
 
-/* Returns the offset of this rank's own block in a buffer that holds blocks_held blocks. */
+/* Returns the offset of this rank's own block in a buffer with so many blocks. */
 static uint64_t own_offset(const struct inccl_plan *plan, uint32_t blocks_held)
 {
 	return blocks_held > 1 ? plan->shape.own_block * plan->block_bytes : 0;
@@ -136,7 +138,7 @@ int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_c
 
 	*plan = (struct inccl_plan){
 		.call = call,
-		/* both enums have the same numbers, which names.c asserts */
+		/* the types have the same numbers in both enums, which names.c asserts */
 		.wire_dtype = (enum inc_dtype)call->dtype,
 		.element_bytes = inccl_dtype_size(call->dtype),
 	};

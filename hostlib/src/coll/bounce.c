@@ -22,13 +22,15 @@ struct inccl_bounce {
 	size_t bytes;
 	struct inc_channel_region region;
 	bool mapped;
-	unsigned int packets; /* size of the buffer in packets */
-	unsigned int end;     /* end of the newest slot, in packets */
-	/* Messages oldest to next - 1 have slots. `filled` means that the slot of message next is
-	 * filled, although the message is not posted yet. */
+	unsigned int packets; /* size of the bounce buffer in packets */
+	/* end of the newest slot in the buffer, in packets from its beginning */
+	unsigned int end;
+	/* Messages from `oldest` to `next` - 1 have slots. If `filled` is set, the message `next`
+	 * has one, too, which is filled, but the message is not posted yet. */
 	uint64_t oldest, next;
 	bool filled;
-	struct inccl_bounce_slot slot[]; /* ring of slots: message k has slot k modulo packets */
+	/* ring of slots; message k has the slot at k modulo packets */
+	struct inccl_bounce_slot slot[];
 };
 
 bool inccl_uses_bounce(const struct inccl_request *req)
@@ -38,7 +40,7 @@ bool inccl_uses_bounce(const struct inccl_request *req)
 
 static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)
 {
-	/* one message larger than the window, because the end of the buffer may stay unused */
+	/* the buffer has room for one message beyond the window, because its end may stay unused */
 	const unsigned int packets = (comm->window_messages + 1) * comm->message_packets;
 	struct inccl_bounce *bounce = calloc(1, sizeof(*bounce) + packets * sizeof(*bounce->slot));
 
@@ -90,7 +92,8 @@ void inccl_bounce_free(struct inccl_communicator *comm)
 	free(bounce);
 }
 
-/* Finds free room for so many packets. Returns -EAGAIN if there is none now. */
+/* Finds free room for a slot of so many packets. Returns where it begins, or -EAGAIN if there is no
+ * room now. */
 static int find_room(const struct inccl_bounce *bounce, unsigned int size)
 {
 	const unsigned int end = bounce->end;

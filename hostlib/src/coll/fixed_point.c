@@ -38,7 +38,7 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* Number of elements that check_range() checks at a time. */
+/* Number of elements that check_range() checks at a time against the caller's exponent. */
 #define CHECK_ELEMENTS 1024
 
 enum phase {
@@ -47,21 +47,21 @@ enum phase {
 	ELEMENTS,
 };
 
-/* Parameters of a call, followed by their bitwise inverse. After a MAX over all ranks the two
- * halves are still each other's inverse only if all ranks have sent the same values. Whether the
- * caller gave an exponent is not a parameter. Without one, heads follow, so the lengths differ and
- * the switch detects that. */
+/* The parameters of a call that all ranks must have in common, followed by their bitwise inverse.
+ * After a MAX over all ranks the two halves are still each other's inverse only if all ranks have
+ * sent the same values. Whether the caller gave an exponent is not a parameter. Without one, heads
+ * follow, so the lengths differ and the switch detects that. */
 struct parameters {
 	struct parameter_values {
 		uint8_t type;
 		uint8_t op;
-		uint8_t exponent; /* exponent as a difference to INC_FIXED_MIN_EXPONENT */
+		uint8_t exponent; /* the given exponent minus INC_FIXED_MIN_EXPONENT */
 		uint8_t block[4];
 	} values;
 	uint8_t inverse[sizeof(struct parameter_values)];
 };
 
-/* The agreement of the ranks on a section. */
+/* The message in which the ranks agree on a section: parameters, and the heads of its blocks. */
 struct agreement {
 	struct parameters parameters;
 	struct inc_fixed_head heads[];
@@ -70,31 +70,34 @@ struct agreement {
 struct inccl_floats {
 	struct inccl_call call; /* copy of the caller's call */
 	struct inccl_shape shape;
-	size_t offset; /* index of the first element in the caller's buffers, for texts of errors */
+	size_t offset; /* for texts of errors: index in the caller's buffers of the first element */
 	enum inc_float type;
 	bool ordered; /* the operator is MIN or MAX, which needs no fixed point */
-	bool scaled;  /* the caller gave `exponent`, so the ranks do not agree on heads */
+	bool scaled;  /* the caller gave `exponent`, so the ranks need not agree on heads */
 	int exponent;
 	struct inc_fixed fixed;
-	size_t count;      /* number of elements that this rank gives */
-	size_t wire_bytes; /* size of an element on the wire */
-	/* number of elements in a section: whole blocks, or all elements without blocks */
+	size_t count;      /* number of elements that this rank gives to the collective */
+	size_t wire_bytes; /* size in bytes of an element on the wire */
+	/* Number of elements in a section: whole blocks, or all elements if there are no blocks. */
 	size_t section;
-	size_t piece; /* number of elements of a section whose kinds are stored at a time */
+	size_t piece; /* number of elements of a section whose kinds are stored at the same time */
 	size_t sections;
 	struct parameters own;
-	/* The collective that is being posted: kinds, elements, or the agreement on section
-	 * `asked` - 1. */
+	/* Which collective is being posted: kinds, elements, or the agreement on section `asked` -
+	 * 1. */
 	enum phase phase;
-	/* range of elements of the current run, which is in one block of the shape */
+	/* The elements of the collective that is being posted. They are in one block of the
+	 * shape. */
 	size_t first, end;
 	size_t piece_end;
-	size_t asked; /* number of sections whose agreement has been posted */
+	size_t asked; /* number of sections for which the agreement was posted */
 	/* Results that have arrived: */
-	size_t agreed;                  /* number of sections whose agreement has arrived */
-	struct agreement *agreement[2]; /* agreements, used by sections in turn; NULL if ordered */
-	bool special[2];                /* a head of the section reports infinities or NaN */
-	uint8_t *kinds; /* kinds of a piece (finite, infinity or NaN); NULL if scaled or ordered */
+	size_t agreed; /* number of sections for which the agreement has arrived */
+	/* two agreements, which sections use in turn; NULL if ordered */
+	struct agreement *agreement[2];
+	bool special[2]; /* a head of that section reports infinities or NaN */
+	/* kinds of a piece's elements (finite, infinity or NaN); NULL if scaled or ordered */
+	uint8_t *kinds;
 };
 
 static size_t section_count(const struct inccl_floats *f, size_t s)
@@ -114,14 +117,14 @@ static size_t agreement_bytes(const struct inccl_floats *f, size_t s)
 	return sizeof(struct agreement) + section_blocks(f, s) * INC_FIXED_HEAD_BYTES;
 }
 
-/* Returns the index of an element in its piece. */
+/* Returns the index of element i in its piece. */
 static size_t index_in_piece(const struct inccl_floats *f, size_t i)
 {
 	return i % f->section % f->piece;
 }
 
-/* Segments the next collective on the wire. The contents of its messages are made in the bounce
- * buffer. */
+/* Segments the request's next collective on the wire. The contents of its messages are made later,
+ * in the bounce buffer. */
 static void segment_collective(struct inccl_request *req, const struct inccl_call *wire,
 			       enum inc_dtype dtype)
 {
@@ -138,7 +141,7 @@ static void segment_collective(struct inccl_request *req, const struct inccl_cal
 	req->posted = 0;
 }
 
-/* Sets the kind of the collective that is being posted. */
+/* Sets which kind of collective is being posted. */
 static void set_phase(struct inccl_floats *f, enum phase phase)
 {
 	f->phase = phase;
@@ -158,8 +161,8 @@ static void begin_agreeing(struct inccl_request *req)
 	segment_collective(req, &wire, INC_DTYPE_AGREED);
 }
 
-/* Starts a run of kinds or elements at `first`. It ends with the piece or with the block of the
- * shape. */
+/* Starts a collective for the kinds of elements, or the elements, from `first` on. It ends with the
+ * piece or with the block of the shape. */
 static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 {
 	struct inccl_floats *f = req->floats;
@@ -179,8 +182,8 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 	segment_collective(req, &wire, dtype);
 }
 
-/* Starts the next collective for the elements from `at` on. Returns 1 if it has started, or -EAGAIN
- * if results of earlier messages are needed first. */
+/* Starts the next collective, for the elements from `at` on. Returns 1 if it has started, or
+ * -EAGAIN if results of earlier messages are needed first. */
 static int begin_piece(struct inccl_request *req, size_t at)
 {
 	struct inccl_floats *f = req->floats;
@@ -242,7 +245,8 @@ static void set_parameters(struct inccl_floats *f)
 		f->own.inverse[i] = ~p[i];
 }
 
-/* Checks that all ranks have sent the same parameters. All ranks get the same answer. */
+/* Checks in the agreement whether all ranks have sent the same parameters. All ranks come to the
+ * same result. */
 static int compare_parameters(const struct inccl_floats *f, const struct parameters *all,
 			      struct inc_err *err)
 {
@@ -271,7 +275,8 @@ static int read_opts(struct inccl_floats *f, const struct inccl_collective_opts 
 	return inc_fixed_init(&f->fixed, f->type, opts->float_block ?: INC_FIXED_BLOCK, world, err);
 }
 
-/* Checks that all values fit the caller's exponent, before anything is sent or changed. */
+/* Checks that all values fit the exponent that the caller has given. Nothing was sent or changed
+ * before. */
 static int check_range(const struct inccl_floats *f, struct inc_err *err)
 {
 	const uint8_t *values = f->call.send;
@@ -304,7 +309,7 @@ static void cut_sections(struct inccl_floats *f)
 	f->sections = (f->count - 1) / f->section + 1;
 }
 
-/* Allocates memory for the agreements of two sections and the kinds of a piece. */
+/* Allocates memory for the agreements on two sections, and for the kinds of a piece. */
 static int make_own(struct inccl_floats *f)
 {
 	const size_t bytes = agreement_bytes(f, 0), agreements = f->sections > 1 ? 2 : 1;
@@ -344,7 +349,8 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 	if (ret)
 		return ret;
 	if (!f->count) {
-		inccl_floats_free(f); /* nothing is sent, so it is treated as any empty request */
+		/* without elements nothing is sent, so the request is handled as any empty one */
+		inccl_floats_free(f);
 		req->floats = NULL;
 		return 0;
 	}
@@ -366,13 +372,13 @@ static const uint8_t *values_at(const struct inccl_floats *f, size_t i)
 	return (const uint8_t *)f->call.send + i * inc_float_size(f->type);
 }
 
-/* Writes len bytes, from offset on, of this rank's part of the agreement on a section. */
+/* Writes len bytes of this rank's part of the agreement on a section, from offset on. */
 static void fill_agreement(const struct inccl_floats *f, uint8_t *to, size_t offset, size_t len)
 {
 	const size_t s = f->asked - 1, count = section_count(f, s);
 	size_t block, from, n;
 
-	if (!offset) { /* the parameters always fit into the first packet */
+	if (!offset) { /* the first packet always has room for the parameters */
 		memcpy(to, &f->own, sizeof(f->own));
 		to += sizeof(f->own);
 		offset += sizeof(f->own);
@@ -392,7 +398,7 @@ static int fill_elements(const struct inccl_request *req, void *to, size_t first
 {
 	const struct inccl_floats *f = req->floats;
 	const size_t s = first / f->section, begin = s * f->section;
-	/* counted from the caller's first element */
+	/* index of the section's first element in the caller's buffer, for texts of errors */
 	const size_t at = f->offset + begin;
 	const uint8_t *values = values_at(f, first);
 	struct inc_err why = {""};
@@ -458,7 +464,7 @@ static void collect_elements(const struct inccl_request *req, const struct inccl
 	const struct inccl_floats *f = req->floats;
 	const uint32_t divisor = f->call.op == INCCL_AVG ? f->fixed.world : 1;
 	const size_t count = msg->recv_len / f->wire_bytes, s = msg->first / f->section;
-	/* offset of this rank's block in the vector of all elements that it gives */
+	/* where this rank's block begins among the elements that it gives to all blocks */
 	const size_t own = f->shape.send_blocks > 1 ? f->shape.own_block * f->call.count : 0;
 	uint8_t *to = (uint8_t *)f->call.recv + (msg->first - own) * inc_float_size(f->type);
 

@@ -4,8 +4,8 @@
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
-/* Returns the number of messages of a block. The first one is a single packet, which carries the
- * descriptor; the others have message_packets packets. */
+/* Returns the number of messages that a block needs. The first one is a single packet, which
+ * carries the descriptor; the others have message_packets packets. */
 static uint64_t count_messages(unsigned int payload, unsigned int message_packets, uint64_t bytes)
 {
 	uint64_t full = (uint64_t)payload * message_packets;
@@ -15,8 +15,8 @@ static uint64_t count_messages(unsigned int payload, unsigned int message_packet
 	return 1 + (bytes - payload + full - 1) / full;
 }
 
-/* Whether some ranks give nothing or receive nothing in this collective, so that their packets have
- * length 0. */
+/* Whether some ranks give nothing to this collective or receive nothing of it, so that their
+ * packets have length 0. */
 static bool is_lopsided(uint32_t desc)
 {
 	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
@@ -38,8 +38,8 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
 	req->desc = INC_DESC(call->collective, call->op, plan->wire_dtype, call->root,
 			     INC_DESC_SEQ(req->desc));
-	/* If results correspond to packets, a packet of length 0 is a message of its own
-	 * (docs/protocol.md), so all messages then have one packet. */
+	/* If a result corresponds to a packet, a packet of length 0 is a message of its own
+	 * (docs/protocol.md). So all messages of this collective then have one packet. */
 	req->message_packets = is_lopsided(req->desc) && !inccl_steps_are_messages(comm)
 				       ? 1
 				       : comm->message_packets;
@@ -48,7 +48,7 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 		req->messages = req->block_messages * req->blocks;
 }
 
-/* Returns the descriptor of a block on the wire. Each block has its own root. */
+/* Returns the descriptor of one block of a request on the wire. Each block has its own root. */
 static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 {
 	const uint32_t desc = INC_DESC(INC_DESC_COLL(req->desc), INC_DESC_OP(req->desc),
@@ -85,9 +85,9 @@ void inccl_segment_message(const struct inccl_request *req, uint64_t k,
 	msg->send_region = msg->send_len ? req->send_region : NULL;
 	msg->recv_region = msg->recv_len ? req->recv_region : NULL;
 	msg->write = req->mode == INCCL_MODE_WRITE;
-	/* The immediate reports that a WRITE is complete. A SEND completes a receive anyway, but if
-	 * all messages of one packet have an immediate, their packets have one length, so more of
-	 * them fit into one send. */
+	/* A WRITE needs an immediate, because only that reports that it is complete. A SEND
+	 * completes a receive anyway. But if all messages of one packet have an immediate, their
+	 * packets have one length, so more of them fit into one send. */
 	msg->has_imm = len <= comm->payload || req->mode == INCCL_MODE_WRITE;
 	msg->last = k + 1 == req->messages && (!req->floats || inccl_floats_must_wait(req));
 }
