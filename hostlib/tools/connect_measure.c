@@ -10,11 +10,11 @@
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/clock.h"
 
-#define WARMUP 10 /* number of operations that are not timed, before the timed ones */
-/* interval at which the event loop runs, which handles events of ports and devices */
+#define WARMUP 10 /* number of operations that are made before the timed ones */
+/* interval in ms at which the event loop runs, because it handles events of ports and devices */
 #define WAIT_MS 100
-/* Most bytes of one call on the socket. Only the end of a call counts as progress, and even on a
- * slow link there must be some progress within the timeout. */
+/* Most bytes that one call on the socket moves. Only the end of a call counts as progress, and even
+ * on a slow link there must be some progress within the timeout. */
 #define CALL_BYTES (4u << 20)
 
 struct run {
@@ -22,19 +22,20 @@ struct run {
 	struct inc_connect_socket *socket;
 	const struct inc_connect_settings *settings; /* settings of the socket */
 	uint32_t max_transfer_bytes;
-	uint8_t *buffer; /* buffer for a message or transfer of tool->bytes */
+	uint8_t *buffer; /* memory for one message or transfer of tool->bytes bytes */
 	struct inc_connect_region *region;
 	uint32_t remote_key;
 	uint64_t remote_address;
-	uint64_t *took_ns; /* latency of each of the tool->iters operations */
-	/* time of the last progress, and of the last answer of the peer's device */
+	uint64_t *took_ns; /* time that each of the tool->iters operations took */
+	/* Time of the last progress, and of the last answer of the peer's device. */
 	uint64_t moved_at_ns, answered_at_ns;
-	/* whether a liveness check is posted, and the result of count_moved() before it */
+	/* Whether a check of the peer is under way, and the result of count_moved() before it. */
 	bool check_posted;
 	uint64_t moved_before;
 };
 
-/* Returns a number that grows with each progress. Liveness checks do not count. */
+/* Returns a number that grows with each progress of the measurement. Checks of the peer do not
+ * count. */
 static uint64_t count_moved(const struct run *r)
 {
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
@@ -52,9 +53,9 @@ static void note_progress(struct run *r)
 	r->check_posted = false;
 }
 
-/* Checks whether the peer is still there, after a while without progress. A device that retries for
- * ever reports no error. Without unacknowledged requests, the loss of the peer is not noticed at
- * all. */
+/* Checks whether the peer is still there, because there has been no progress for a while. A device
+ * that retries for ever reports no error. Without unacknowledged requests, the loss of the peer is
+ * not noticed at all. */
 static int check_peer(struct run *r)
 {
 	const uint64_t most_ns = r->tool->timeout_ms * INC_NSEC_PER_MSEC, now_ns = inc_now_ns();
@@ -72,8 +73,8 @@ static int check_peer(struct run *r)
 	return now_ns - r->moved_at_ns < most_ns ? 0 : -ETIMEDOUT;
 }
 
-/* Processes completions or waits for some. Then the caller retries the call that returned
- * -EAGAIN. */
+/* Processes completions of the socket, or waits for some. The caller then retries the call that has
+ * returned -EAGAIN. */
 static int progress_or_wait(struct run *r)
 {
 	int ret = inc_connect_socket_progress(r->socket);
@@ -99,7 +100,7 @@ static int send_one(struct run *r, const void *data, size_t size)
 	return err;
 }
 
-/* Waits until all messages have arrived at the peer. */
+/* Waits until all messages that were sent have arrived at the peer. */
 static int flush(struct run *r)
 {
 	int err;
@@ -120,7 +121,7 @@ static int receive_one(struct run *r, const void **data, size_t *size)
 	return err;
 }
 
-/* Sends a message and receives its echo, which must be equal. */
+/* Sends a message and receives its echo. Both must have the same bytes. */
 static int echo(struct run *r, uint64_t *took_ns)
 {
 	const uint64_t begin_at_ns = inc_now_ns();
@@ -146,7 +147,8 @@ static uint32_t transfers_per_call(const struct run *r)
 	return n ? n : 1;
 }
 
-/* Makes n transfers, as many at once as possible, and waits for the end of the last one. */
+/* Makes n transfers, as many as possible at the same time, and waits for the end of the last
+ * one. */
 static int transfer(struct run *r, enum inc_connect_direction direction, uint32_t n)
 {
 	const struct inc_connect_transfer one = {
@@ -208,7 +210,7 @@ static uint8_t pattern(size_t i)
 	return (uint32_t)i * 2654435761u >> 24;
 }
 
-/* Writes a pattern to the peer's memory and reads it back. Both must be equal. */
+/* Writes a pattern to the peer's memory and reads it back. Both must have the same bytes. */
 static int check_memory(struct run *r)
 {
 	size_t i;

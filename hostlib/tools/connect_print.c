@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The output of inc-connect. Names from a peer may contain any bytes, so they are made
- * printable. */
+/* The output of inc-connect. Names from a peer are made printable, because they may contain any
+ * bytes. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,7 +196,8 @@ void connect_print_json(const struct connect_tool *tool, const struct connect_ou
 	json_t *error = json_null();
 
 	if (address)
-		inc_printable(address); /* jansson rejects text that is not UTF-8 */
+		/* the address goes into JSON, and jansson rejects text that is not UTF-8 */
+		inc_printable(address);
 	if (outcome->error)
 		error = json_pack("{s:s?, s:s}", "errno", name, "message", outcome->why);
 	print_object(

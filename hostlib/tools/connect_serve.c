@@ -16,17 +16,20 @@
 #include "lib/base/log.h"
 #include "lib/net/scrape.h"
 
-#define CHECK_S      10 /* time after which a client is dropped if its device does not answer */
-#define MAX_PER_TURN 64 /* most messages of one client before other clients have their turn */
+/* interval in s at which clients are checked; one whose device has not answered is dropped */
+#define CHECK_S 10
+/* most messages of one client that are handled before other clients have their turn */
+#define MAX_PER_TURN 64
 
 struct server {
 	const struct connect_tool *tool;
-	/* the service; NULL after the first signal, while clients are being closed */
+	/* The service that accepts clients. It is NULL after the first signal, while clients are
+	 * being closed. */
 	struct inc_connect_service *service;
 	struct inc_scrape *scrape;
 	struct event *interrupt, *term, *check;
 	LIST_HEAD(, client) clients;
-	uint64_t memory_bytes; /* bytes of memory of all clients together */
+	uint64_t memory_bytes; /* bytes of the memory that all clients together have requested */
 };
 
 struct client {
@@ -66,7 +69,7 @@ static void end_client(struct client *c, const char *why)
 		event_base_loopbreak(s->tool->base);
 }
 
-/* Replaces the client's memory. If no memory is available, the answer has the size 0. */
+/* Replaces the memory that a client has requested. If there is none, the answer has size 0. */
 static void make_memory(struct client *c, struct connect_memory *memory)
 {
 	const uint32_t size = be32toh(memory->size);
@@ -100,8 +103,8 @@ static int answer_memory(struct client *c, const void *data, size_t size)
 	return inc_connect_socket_send(c->socket, &memory, sizeof(memory));
 }
 
-/* Carries out a message. Returns 0; -EAGAIN: the send queue has no room for the answer; -EPROTO: an
- * unknown message; or the socket's error. */
+/* Carries out the command in a client's message. Returns 0; -EAGAIN: the send queue has no room for
+ * the answer; -EPROTO: an unknown command; or the socket's error. */
 static int handle_message(struct client *c, const void *data, size_t size)
 {
 	switch (size ? *(const uint8_t *)data : 0) {
@@ -116,8 +119,8 @@ static int handle_message(struct client *c, const void *data, size_t size)
 	}
 }
 
-/* Handles messages until there are none, or until an answer has no room: then it returns
- * -EAGAIN. */
+/* Handles a client's messages until there are none. If the send queue has no room for an answer, it
+ * stops and returns -EAGAIN. */
 static int handle_messages(struct client *c)
 {
 	const void *data;
@@ -145,7 +148,7 @@ static void end_with_error(struct client *c, int err)
 		end_client(c, story ? story : strerror(-err));
 }
 
-/* Handles the client's messages, or continues its close. May free the client. */
+/* Handles a client's messages, or continues to close its socket. May free the client. */
 static void serve_client(struct client *c)
 {
 	int err = c->closing ? inc_connect_socket_close(c->socket) : handle_messages(c);
@@ -155,7 +158,8 @@ static void serve_client(struct client *c)
 	} else if (c->closing && !err) {
 		end_client(c, "closed");
 	} else if (inc_connect_socket_progress(c->socket) || !err) {
-		/* Messages that arrived before an error are handled before it. */
+		/* the client is served again soon, because messages that arrived before an error
+		 * are handled before it */
 		event_active(c->event, EV_READ, 0);
 	}
 }
@@ -185,13 +189,13 @@ static void accepted(void *arg, struct inc_connect_socket *socket, const char *p
 	if (!c->event || event_add(c->event, NULL))
 		end_client(c, strerror(ENOMEM));
 	else
-		/* Messages that have arrived already do not make the descriptor readable, so they
-		 * are handled now. */
+		/* the client is served now, because messages that have arrived already do not make
+		 * the descriptor readable */
 		event_active(c->event, EV_READ, 0);
 }
 
-/* Drops clients that do not answer, because nothing else detects that a client's machine has
- * failed. */
+/* Drops clients whose device has not answered the last check. Nothing else detects that a client's
+ * machine has failed. */
 static void on_check(evutil_socket_t fd, short what, void *arg)
 {
 	struct server *s = arg;
@@ -204,8 +208,8 @@ static void on_check(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* The first signal closes all connections, each within its time limit. A second signal ends the
- * program at once. */
+/* Handles a signal. The first one closes all connections, each within its time limit. A second one
+ * ends the program at once. */
 static void on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct server *s = arg;
@@ -270,7 +274,7 @@ int connect_serve(struct connect_tool *tool)
 	inc_log_sink(inc_log_unblocked);
 	if (!start(&s)) {
 		printf("ready port %u\n", inc_connect_service_port(s.service));
-		/* If printing the port fails, main() reports the error. */
+		/* if this fails, main() reports that stdout has an error */
 		ret = fflush(stdout) || event_base_dispatch(tool->base) < 0;
 	}
 	inc_scrape_stop(s.scrape);

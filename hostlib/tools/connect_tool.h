@@ -10,7 +10,7 @@
 
 enum connect_mode { CONNECT_SEND, CONNECT_WRITE, CONNECT_READ };
 
-/* The modes of --mode and their names, as rows from which initializers are made. */
+/* The modes that --mode accepts, with their names, as rows from which initializers are made. */
 #define CONNECT_MODES(_)          \
 	_(CONNECT_SEND, "send")   \
 	_(CONNECT_WRITE, "write") \
@@ -19,7 +19,8 @@ enum connect_mode { CONNECT_SEND, CONNECT_WRITE, CONNECT_READ };
 struct connect_tool {
 	const char *config; /* path of the configuration file; NULL: none */
 	const char *host;
-	/* addresses as HOST:PORT; at figures_at the program serves figures over HTTP */
+	/* Addresses in the form HOST:PORT: where the service listens, and where figures are served
+	 * over HTTP. */
 	const char *listen, *figures_at;
 	unsigned int timeout_ms;
 	uint64_t bytes; /* size of a message or a transfer */
@@ -33,21 +34,22 @@ struct connect_tool {
 
 /* The results of a measurement. */
 struct connect_measured {
-	double min_us, median_us, p99_us; /* latency; for mode send it is half a round trip */
-	double gbps;                      /* bandwidth in 10^9 bits per second */
+	/* latency of an operation; in mode send it is half of a round trip */
+	double min_us, median_us, p99_us;
+	double gbps; /* bandwidth in 10^9 bits per second */
 	double operations_per_s;
 };
 
-/* All pairs of ports, each with the reason why it was chosen or not. */
+/* The choice of ports: all pairs of ports, each with the reason why it was chosen or not. */
 struct connect_found {
 	struct inc_connect_pair *pairs; /* owned */
 	uint32_t n_pairs;
 	bool zones_ignored;
 };
 
-/* Serves until a signal arrives. Returns an exit code. */
+/* Runs inc-connect serve until a signal arrives. Returns an exit code. */
 int connect_serve(struct connect_tool *tool);
-/* Connects, measures and prints. Returns an exit code. */
+/* Runs inc-connect connect: connects, measures and prints. Returns an exit code. */
 int connect_try(struct connect_tool *tool);
 
 /*
@@ -63,22 +65,23 @@ int connect_try(struct connect_tool *tool);
 int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket,
 		    struct connect_measured *measured);
 
-/* Prints the devices of the service that was queried, as text or as JSON. */
+/* Prints the devices of a service that was queried, as text or as JSON. */
 void connect_print_devices(const struct connect_tool *tool,
 			   const struct inc_connect_devices *devices);
 
-/* The outcome of `connect`, step by step. A step that was not reached is NULL. */
+/* What the steps of inc-connect connect have found. The pointer of a step that was not reached is
+ * NULL. */
 struct connect_outcome {
 	const struct connect_found *found;
 	const struct inc_connect_socket_info *info;
 	const struct connect_measured *measured;
-	int error; /* result of the step: 0 or -errno */
+	int error; /* result of the last step: 0 or -errno, for which why has the reason */
 	const char *why;
 };
 
-/* Prints the outcome of `connect` as JSON. */
+/* Prints the outcome of inc-connect connect as JSON. */
 void connect_print_json(const struct connect_tool *tool, const struct connect_outcome *outcome);
-/* Each of these prints one part of the outcome of `connect` as text. */
+/* Each of these functions prints one part of the outcome of inc-connect connect as text. */
 void connect_print_found(const struct connect_found *found);
 void connect_print_info(const struct inc_connect_socket_info *info);
 void connect_print_measured(const struct connect_tool *tool,

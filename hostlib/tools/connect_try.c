@@ -8,7 +8,7 @@
 #include "lib/base/log.h"
 #include "lib/base/printable.h"
 
-#define CLOSE_MS 1000 /* time limit of a close, longer than a close may last */
+#define CLOSE_MS 1000 /* time limit in ms of a close, which is longer than a close may last */
 
 struct attempt {
 	struct connect_tool *tool;
@@ -24,11 +24,13 @@ static void fail(struct attempt *a, int error, const char *why)
 {
 	a->outcome.error = error;
 	snprintf(a->why, sizeof(a->why), "%s", why);
-	inc_printable(a->why); /* jansson rejects text that is not UTF-8 */
+	/* the text goes into JSON, and jansson rejects text that is not UTF-8 */
+	inc_printable(a->why);
 	a->outcome.why = a->why;
 }
 
-/* Stores the result. choice and why are valid only during this callback, so they are copied. */
+/* Stores the result of inc_connect_open(). choice and why are copied, because they are valid only
+ * during this callback. */
 static void opened(void *arg, int error, const char *why, struct inc_connect_socket *socket,
 		   const struct inc_connect_choice *choice)
 {

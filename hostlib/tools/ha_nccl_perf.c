@@ -7,7 +7,8 @@
 #include "lib/base/printing.h"
 #include "hostlib/tools/ha_perf.h"
 
-/* Prints a part of the report. A signal can end the program if printing blocks. */
+/* Prints a part of the report. Meanwhile a signal may end the program, because printing may
+ * block. */
 static int report(struct ha_perf *perf, int (*print)(struct ha_perf *perf))
 {
 	int err;
@@ -35,8 +36,8 @@ static int run(struct ha_perf *perf)
 	return err;
 }
 
-/* Checks how long the plugin's non-blocking calls took. NCCL's proxy thread makes them, and all
- * transfers wait for it. */
+/* Checks how long the calls of the plugin took that must not block. NCCL's proxy thread makes them,
+ * and all transfers wait for that thread. */
 static int check_calls(struct ha_perf *perf)
 {
 	static const enum ha_net_call prompt[] = {HA_NET_connect, HA_NET_accept, HA_NET_isend,
@@ -62,7 +63,7 @@ int main(int argc, char **argv)
 	err = ha_perf_open(&perf);
 	if (!err)
 		err = run(&perf);
-	if (err) /* This error is printed before ha_perf_close() replaces it. */
+	if (err) /* the error is printed here, because ha_perf_close() may replace it */
 		fprintf(stderr, "ha-nccl-perf: rank %u: %s\n", perf.opts.rank, perf.net.err.msg);
 	code = ha_perf_close(&perf);
 	if (!err && !code)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ha-nccl-perf: declarations that its files share. All data belongs to the main thread, but for
+/* ha-nccl-perf: declarations that its files share. All data belongs to the main thread, except
  * struct ha_perf.service. */
 #ifndef HA_PERF_H
 #define HA_PERF_H
@@ -38,9 +38,10 @@ struct ha_perf_gap {
 /* The measurements for one size. */
 struct ha_perf_times {
 	uint64_t bytes, count, room, *took_ns; /* took_ns: time of each iteration */
-	/* times of the timed rounds; stall_ns: the longest time between two completions */
+	/* Time of all timed rounds together, and the longest time between two completions. */
 	uint64_t total_ns, stall_ns;
-	/* number of gaps; more_gaps: number of those that are not in `gaps` */
+	/* Number of gaps, which are long times between two completions, and number of those for
+	 * which gaps[] has no room. */
 	unsigned int ngaps, more_gaps;
 	struct ha_perf_gap gaps[HA_PERF_MAX_GAPS];
 };
@@ -50,49 +51,54 @@ struct ha_perf {
 	struct ha_net net;
 	struct ha_bootstrap bootstrap;
 	unsigned int nstreams;
-	/* in a ring, channel c sends on streams[2 * c] and receives on the next one */
+	/* The streams of this rank. In a ring, channel c sends on streams[2 * c] and receives on
+	 * the next one. */
 	struct ha_stream streams[2 * HA_PERF_MAX_CHANNELS];
 	struct ha_perf_times times;
-	/* time when the measurement began; wall_ms: the same in ms since 1970 */
+	/* Time when the measurement began, on the clock of moved_at_ns, and in ms since 1970. */
 	uint64_t began_at_ns, wall_ms;
 	uint64_t moved_at_ns; /* time of the last completion */
 	struct ha_ring *ring;
 	struct {
 		pthread_t thread;
 		bool runs, stop; /* the thread also reads `stop` */
-		/* a copy of the main thread's net, with its own call statistics */
+		/* A copy of the main thread's net. It has call statistics of its own, because a net
+		 * belongs to one thread. */
 		struct ha_net net;
 		int err;
 	} service;
 };
 
-/* ha_perf_opts.c. Returns -1 if the program shall continue, else its exit code. */
+/* ha_perf_opts.c. Reads the command line. Returns -1 if the program shall continue, else its exit
+ * code. */
 int ha_perf_parse(struct ha_perf_opts *opts, int argc, char **argv);
 
 /* ha_perf_job.c. ha_perf_open() finds the other ranks and connects, and ha_perf_close() closes all
- * comms. Both return 0, or -errno with the reason in net.err. Even after an error, ha_perf_close()
- * and ha_perf_free() are due. */
+ * comms. Both return 0, or -errno with the reason in net.err. ha_perf_close() and ha_perf_free()
+ * are due even after an error. */
 int ha_perf_open(struct ha_perf *perf);
 int ha_perf_close(struct ha_perf *perf);
 void ha_perf_free(struct ha_perf *perf);
-/* ha_perf_check_progress() is called when nothing has completed. It returns -errno if the time
- * limit has passed or a rank has ended, else 0. what: what this rank waits for. ha_perf_wait() does
- * the same, but finds out itself what this rank waits for. */
+/* These functions are called when nothing has completed. They return -errno if the time limit has
+ * passed or a rank has ended, else 0. `what` is the text of what this rank waits for;
+ * ha_perf_wait() finds that out itself. */
 int ha_perf_check_progress(struct ha_perf *perf, const char *what);
 int ha_perf_wait(struct ha_perf *perf);
 
-/* ha_perf_match.c: finds out to which channel each comm belongs, if one listen has accepted all of
- * them. Returns 0 or -errno. */
+/* ha_perf_match.c: finds out to which channel each comm belongs, if a single listen has accepted
+ * all comms. Returns 0 or -errno. */
 int ha_perf_match(struct ha_perf *perf);
 
-/* ha_perf_run.c. From now on SIGINT ends the rounds of --seconds; on rank 0 it ends those of all
- * ranks. SIGTERM ends this rank with an error, and closes its comms while requests are posted. */
+/* ha_perf_run.c. From this call on SIGINT ends the rounds of --seconds; on rank 0 it ends those of
+ * all ranks. SIGTERM ends this rank with an error, and closes its comms while requests are
+ * posted. */
 void ha_perf_catch_signals(void);
-/* ha_perf_run.c: measures one size. Returns 0 or -errno. */
+/* ha_perf_run.c: measures messages of one size. Returns 0 or -errno. */
 int ha_perf_size(struct ha_perf *perf, uint64_t bytes);
 
-/* ha_perf_ring.c: an all-reduce. ha_ring_begin() fills the vector, ha_ring_check() compares the
- * sum, and ha_ring_advance() returns how many messages have moved, or -errno. */
+/* ha_perf_ring.c: an all-reduce over the ring of ranks. ha_ring_begin() fills the vector,
+ * ha_ring_check() compares the sum, and ha_ring_advance() returns how many messages have moved, or
+ * -errno. */
 int ha_ring_open(struct ha_perf *perf, size_t max_bytes);
 void ha_ring_close(struct ha_perf *perf);
 size_t ha_ring_message_bytes(const struct ha_perf_opts *opts, uint64_t bytes);
@@ -101,7 +107,8 @@ int ha_ring_advance(struct ha_perf *perf);
 bool ha_ring_complete(const struct ha_perf *perf);
 int ha_ring_check(struct ha_perf *perf, uint64_t iteration);
 
-/* ha_perf_report.c: prints the head, then a row for each size, and after the last call the end. */
+/* ha_perf_report.c: these functions print the head, a row for each size, and the end of the
+ * report. */
 int ha_report_begin(struct ha_perf *perf);
 int ha_report_size(struct ha_perf *perf);
 int ha_report_end(struct ha_perf *perf);

@@ -14,11 +14,12 @@
 #include "lib/net/race.h"
 #include "hostlib/tools/ha_perf_bootstrap.h"
 
-#define LISTENERS 8    /* most addresses on which rank 0 listens */
-#define TRY_MS    1000 /* time limit of one attempt to reach any address */
+#define LISTENERS 8 /* most addresses of its name on which rank 0 listens */
+/* time limit in ms of one attempt to connect to rank 0, over all its addresses */
+#define TRY_MS 1000
 
-/* Sends or receives (event: POLLOUT or POLLIN) all bytes before the deadline. Returns 0 or
- * -errno. */
+/* Sends all bytes (event POLLOUT), or receives them (event POLLIN), before the deadline. Returns 0
+ * or -errno. */
 static int transfer(int fd, void *data, size_t bytes, short event, uint64_t end_at_ms)
 {
 	uint8_t *at = data;
@@ -63,8 +64,8 @@ static int listen_at(const struct addrinfo *info, unsigned int backlog)
 	return fd;
 }
 
-/* Listens on all addresses of the name that this machine has, because the other ranks may reach
- * only some of them. Returns the number of sockets, or -errno of the last address. */
+/* Listens on each address of this machine that a name has, because the other ranks may reach only
+ * some of them. Returns the number of sockets, or -errno of the last address. */
 static int listen_at_all(const struct addrinfo *info, unsigned int backlog, struct pollfd *at)
 {
 	int n = 0, err = -EADDRNOTAVAIL;
@@ -80,7 +81,8 @@ static int listen_at_all(const struct addrinfo *info, unsigned int backlog, stru
 	return n ?: err;
 }
 
-/* Accepts a connection and reads the rank of its peer. Returns true if that rank was missing. */
+/* Accepts a connection of another rank, and reads its rank. Returns true if that rank was still
+ * missing. */
 static bool accept_rank(struct ha_bootstrap *bootstrap, int fd, uint64_t end_at_ms)
 {
 	const int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

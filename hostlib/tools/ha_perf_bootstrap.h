@@ -14,12 +14,13 @@
 
 struct ha_bootstrap {
 	unsigned int rank, ranks, limit_ms;
-	/* sockets by rank; -1: none. Other ranks than 0 have only fd[0]. */
+	/* Sockets to the other ranks, by rank; -1: none. Other ranks than 0 have only a socket to
+	 * rank 0, in fd[0]. */
 	int fd[HA_PERF_MAX_RANKS];
 };
 
-/* Connects the ranks. Returns 0, or -errno with the reason in err. ha_bootstrap_close() is due even
- * after an error. */
+/* Connects all ranks to rank 0. Returns 0, or -errno with the reason in err. ha_bootstrap_close()
+ * is due even after an error. */
 int ha_bootstrap_open(struct ha_bootstrap *bootstrap, const struct inc_hostport *root,
 		      struct inc_err *err);
 void ha_bootstrap_close(struct ha_bootstrap *bootstrap);

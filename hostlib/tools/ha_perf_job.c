@@ -13,7 +13,7 @@
 
 static enum ha_nccl_log_level log_level;
 
-/* The plugin's log is printed at the level that NCCL_DEBUG sets, as NCCL does. */
+/* Reads the level at which the plugin's log is printed from NCCL_DEBUG, as NCCL does. */
 static void read_log_level(void)
 {
 	static const char *const names[] = {"none", "version", "warn", "info", "abort", "trace"};
@@ -76,8 +76,8 @@ static int listen_all(struct ha_perf *perf)
 	return err;
 }
 
-/* Returns the stream whose listen accepts this stream. With --one-listen it is the first receiving
- * stream, which is that of channel 0. */
+/* Returns the stream whose listen must accept the comm of this stream. With --one-listen it is the
+ * first receiving stream, which is that of channel 0. */
 static struct ha_stream *listener_of(struct ha_perf *perf, struct ha_stream *stream)
 {
 	struct ha_stream *first = perf->streams;
@@ -133,14 +133,15 @@ int ha_perf_wait(struct ha_perf *perf)
 			break;
 	}
 	err = ha_perf_check_progress(perf, what);
-	/* If a message is missing, report that instead of the timeout. */
+	/* a missing message is reported instead of the timeout, because it explains the timeout */
 	for (unsigned int i = 0; i < perf->nstreams && err; i++)
 		if (ha_stream_check_unused(&perf->streams[i]))
 			break;
 	return err;
 }
 
-/* NCCL makes a listen for each comm, and closes it as soon as the comm is accepted. */
+/* Tries to connect or accept the comm of one stream. Like NCCL, it closes the comm's listen as soon
+ * as the comm is accepted. */
 static int connect_one(struct ha_perf *perf, struct ha_stream *stream)
 {
 	const int err =
@@ -149,8 +150,8 @@ static int connect_one(struct ha_perf *perf, struct ha_stream *stream)
 	return err || !stream->comm || perf->opts.one_listen ? err : ha_stream_close_listen(stream);
 }
 
-/* Calls connect and accept in turns until every stream has its comm, because none of these calls
- * blocks. */
+/* Connects all streams. None of the plugin's calls blocks, so connect and accept are called in
+ * turns until every stream has its comm. */
 static int connect_all(struct ha_perf *perf)
 {
 	unsigned int have = 0;
@@ -214,8 +215,8 @@ static size_t largest_message(const struct ha_perf_opts *opts)
 
 #define SERVICE_BYTES 4096
 
-/* Makes and closes comms while the main thread sends on other comms, as NCCL's service thread
- * does. */
+/* Makes and closes comms on a thread of its own while the main thread sends on others, as NCCL's
+ * service thread does. */
 static void *serve(void *arg)
 {
 	struct ha_perf *perf = arg;

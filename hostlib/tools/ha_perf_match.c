@@ -16,8 +16,8 @@ struct channel_message {
 
 #define MAX_MESSAGES (2 * HA_PERF_MAX_CHANNELS)
 
-/* Registers the buffer for the channel's number. The peer does the same, because all ranks have the
- * same options. */
+/* Registers the buffer of the message that has the channel's number. The peer does the same,
+ * because all ranks have the same options. */
 static int register_message(struct ha_perf *perf, unsigned int i, struct channel_message *m)
 {
 	struct ha_stream *stream = &perf->streams[i];
@@ -38,8 +38,8 @@ static int post(struct ha_perf *perf, const struct ha_stream *stream, struct cha
 			    m->mhandle, &m->request);
 }
 
-/* Posts the message with the channel's number, or tests whether it is complete (m->done). Returns 0
- * or -errno. */
+/* Posts the message that has the channel's number, or tests whether it is complete (m->done).
+ * Returns 0 or -errno. */
 static int progress(struct ha_perf *perf, const struct ha_stream *stream, struct channel_message *m)
 {
 	int done = 0, size = 0, err = 0;
@@ -56,7 +56,7 @@ static int progress(struct ha_perf *perf, const struct ha_stream *stream, struct
 	return err;
 }
 
-/* Assigns to each receiving stream the comm on which the number of its channel was received. */
+/* Assigns to each receiving stream the comm on which its channel's number was received. */
 static int assign_comms(struct ha_perf *perf, const struct channel_message *messages)
 {
 	void *comm[HA_PERF_MAX_CHANNELS] = {NULL};

@@ -7,7 +7,7 @@
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf_net.h"
 
-#define V8_P2P_BYTES (1ull << 30) /* the limit that NCCL assumes for devices of version 8 */
+#define V8_P2P_BYTES (1ull << 30) /* largest message that NCCL assumes for devices of version 8 */
 
 #define _(name) #name,
 static const char *const call_names[] = {HA_NET_CALLS(_)};
@@ -45,8 +45,8 @@ static int finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_n
 	return inc_err_set(&net->err, EIO, "%s: result %d", call_names[call], (int)result);
 }
 
-/* The clock is read in a statement of its own, because the order of evaluation of arguments is
- * undefined. */
+/* Evaluates a call of the plugin, and measures its time. The clock is read in a statement of its
+ * own, because arguments are evaluated in no defined order. */
 #define TIMED(net, name, expression)                               \
 	({                                                         \
 		const uint64_t began_at_ns_ = inc_now_ns();        \
@@ -154,8 +154,9 @@ int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out
 	return err ? err : refuse_properties(net, dev, out);
 }
 
-/* NCCL 2.24 and 2.25, which use version 9, give up if the plugin returns ncclInvalidUsage. After
- * any other error, and in all other releases, NCCL uses the devices unmerged. */
+/* Asks the plugin to merge devices. NCCL 2.24 and 2.25, which use version 9, give up if the plugin
+ * returns ncclInvalidUsage. After any other error, and in all other releases, NCCL uses the devices
+ * unmerged. */
 int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged)
 {
 	enum ha_nccl_result result;
@@ -202,8 +203,8 @@ int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm)
 	return TIMED(net, listen, net->v8->listen(dev, handle, comm));
 }
 
-/* Rejects a device handle. A device without GPU support must not return one, because NCCL would use
- * it. */
+/* Rejects a device handle that the plugin has returned. A device without GPU support must not
+ * return one, because NCCL would use it. */
 static int refuse_handle(struct ha_net *net, const char *call,
 			 const struct ha_nccl_device_handle *device)
 {

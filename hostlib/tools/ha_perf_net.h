@@ -49,27 +49,28 @@ enum ha_net_call { HA_NET_CALLS(_) HA_NET_NCALLS };
 #define HA_NET_MAX_GROUP 8
 
 struct ha_net {
-	unsigned int api; /* version of the interface: HA_NET_OLDEST to HA_NET_NEWEST */
+	unsigned int api; /* version of NCCL's plugin interface: HA_NET_OLDEST to HA_NET_NEWEST */
 	void *library;
 	union {
 		const void *table;
-		/* v8 is used for calls that all versions have in common */
+		/* v8 is also used for calls that are the same in all versions */
 		const struct ha_nccl_net_v8 *v8;
 		const struct ha_nccl_net_v9 *v9;
 		const struct ha_nccl_net_v10 *v10;
 		const struct ha_nccl_net_v11 *v11;
 	};
-	void *context;            /* v11 */
-	bool ready;               /* init has succeeded */
-	struct ha_nccl_attr attr; /* last argument of setNetAttr in version 11 */
+	void *context; /* v11 */
+	bool ready;    /* init has succeeded */
+	/* the attributes that were last passed to setNetAttr, in version 11 */
+	struct ha_nccl_attr attr;
 	struct {
 		uint64_t count, max_ns;
 	} calls[HA_NET_NCALLS];
 	struct inc_err err;
 };
 
-/* The properties of a device that ha-nccl-perf needs. Version 8 has no max_p2p_bytes, so that
- * member then has the value that NCCL assumes. */
+/* The properties of a network device that ha-nccl-perf needs. For version 8, which has no
+ * max_p2p_bytes, that member is the value that NCCL assumes. */
 struct ha_net_properties {
 	const char *name, *pci_path;
 	int ptr_support, max_recvs;
@@ -79,25 +80,26 @@ struct ha_net_properties {
 
 const char *ha_net_call_name(enum ha_net_call call);
 
-/* Loads a plugin. api 0: the newest version that the plugin has. Returns 0, or -errno with the
- * reason in net->err. The functions below return 0, or -EIO with the reason in net->err.
- * ha_net_close() accepts a net of zeros. */
+/* Loads a plugin with this version of the interface, or with the newest one that it has if api is
+ * 0. Returns 0, or -errno with the reason in net->err. The functions below return 0, or -EIO with
+ * the reason in net->err. ha_net_close() accepts a net of zeros. */
 int ha_net_open(struct ha_net *net, const char *path, unsigned int api);
 void ha_net_close(struct ha_net *net);
 
 int ha_net_init(struct ha_net *net, ha_nccl_logger logger);
 int ha_net_finalize(struct ha_net *net);
 int ha_net_devices(struct ha_net *net, int *ndev);
-/* Reads the properties of a device. Also returns -EPROTO if NCCL would reject them. */
+/* Reads the properties of a network device. It may also return -EPROTO, if NCCL would reject
+ * them. */
 int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out);
 /* ha_perf_survey.c: reads the properties of all devices and tries to merge them, as NCCL does when
  * it detects the topology. *ndev receives the number of devices. */
 int ha_survey(struct ha_net *net, int *ndev);
-/* Asks the plugin to merge several devices into one. *merged: the plugin has done so. A refusal is
- * an error only if NCCL with this version of the interface would give up. */
+/* Asks the plugin to merge several devices into one. *merged tells whether the plugin has done so.
+ * A refusal is an error only if NCCL with this version of the interface would give up. */
 int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged);
-/* Call setNetAttr as NCCL does before connect and accept, and before the first isend and irecv.
- * NCCL ignores the result. */
+/* These functions call setNetAttr as NCCL does: before connect and accept, and before the first
+ * isend and irecv. NCCL ignores the result. */
 void ha_net_hint_connect(struct ha_net *net);
 void ha_net_hint_transfer(struct ha_net *net, bool sends);
 int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm);
@@ -105,18 +107,20 @@ int ha_net_connect(struct ha_net *net, int dev, void *handle, void **comm);
 int ha_net_accept(struct ha_net *net, void *listen, void **comm);
 int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle);
 int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle);
-/* *request is not initialised, as in NCCL. The plugin must set it to a request or to NULL. */
+/* Posts a send. *request is not initialised, as in NCCL, so the plugin must set it to a request or
+ * to NULL. */
 int ha_net_isend(struct ha_net *net, void *comm, void *data, size_t size, int tag, void *mhandle,
 		 void **request);
-/* Posts a receive into n buffers that have the same size and registration. *request is not
- * initialised, as in NCCL. */
+/* Posts a receive into n buffers of the same size and registration. *request is not initialised, as
+ * in NCCL. */
 int ha_net_irecv(struct ha_net *net, void *comm, int n, void **data, size_t size, int *tags,
 		 void *mhandle, void **request);
 int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes, void *mhandle,
 		  void **request);
-/* *done is true before the call, because NCCL does not initialise it. The plugin must set it. */
+/* Tests a request. *done is true before the call, because NCCL does not initialise it, so the
+ * plugin must set it. */
 int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes);
-/* Reports to the plugin that NCCL has read the data of a completed receive of n buffers. */
+/* Notifies the plugin that NCCL has read the data of a completed receive of n buffers. */
 int ha_net_consumed(struct ha_net *net, void *comm, int n, void *request);
 int ha_net_close_send(struct ha_net *net, void *comm);
 int ha_net_close_recv(struct ha_net *net, void *comm);

@@ -7,7 +7,8 @@
 #include "lib/base/stdout.h"
 #include "hostlib/tools/ha_perf.h"
 
-static json_t *rows; /* JSON rows of all sizes; NULL: the program prints a table */
+/* the rows of all sizes for the JSON object; NULL: the program prints a table */
+static json_t *rows;
 
 static int compare(const void *a, const void *b)
 {
@@ -29,8 +30,8 @@ int ha_report_begin(struct ha_perf *perf)
 	return 0;
 }
 
-/* Returns the bandwidth: in a ring the bytes of the vector per time, else those of the messages of
- * all channels. */
+/* Returns the bandwidth in 10^9 bits per second: in a ring that of the vector, else that of the
+ * messages of all channels. */
 static double gbit_s(const struct ha_perf *perf)
 {
 	const struct ha_perf_times *times = &perf->times;

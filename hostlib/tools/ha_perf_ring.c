@@ -14,16 +14,17 @@
 
 struct ha_ring {
 	uint64_t *vector;
-	uint64_t count; /* number of elements of the vector */
-	/* numbers of items that each channel has sent and received */
+	uint64_t count; /* number of elements of the vector in use */
+	/* numbers of items that each channel has sent, and has received */
 	uint64_t sent[HA_PERF_MAX_CHANNELS], got[HA_PERF_MAX_CHANNELS];
 	/* number of receives that each channel has posted */
 	uint64_t posted[HA_PERF_MAX_CHANNELS];
-	bool filled[HA_PERF_MAX_CHANNELS]; /* the buffer of the next message is filled */
+	/* the buffer of the channel's next message is filled already */
+	bool filled[HA_PERF_MAX_CHANNELS];
 };
 
-/* Returns a rank's element. All 64 bits are used and sums wrap, so each rank's contribution to each
- * element changes the result. */
+/* Returns an element of a rank's vector. All 64 bits are used and sums wrap, so each rank's
+ * contribution to each element changes the result. */
 static uint64_t element(unsigned int rank, uint64_t iteration, uint64_t index)
 {
 	const uint64_t x = (index + 1) * 0x9e3779b97f4a7c15ull + iteration * 0xbf58476d1ce4e5b9ull;
@@ -35,7 +36,7 @@ size_t ha_ring_message_bytes(const struct ha_perf_opts *opts, uint64_t bytes)
 {
 	const uint64_t parts = (uint64_t)opts->channels * opts->ranks * CHUNKS;
 
-	/* three divisions may each round a part up by one element */
+	/* each of three divisions may round a part up by one element, so there is room for more */
 	return sizeof(struct ha_message) +
 	       (bytes / sizeof(uint64_t) / parts + 4) * sizeof(uint64_t);
 }
@@ -76,8 +77,8 @@ void ha_ring_begin(struct ha_perf *perf, uint64_t bytes, uint64_t iteration)
 	}
 }
 
-/* Finds the elements of an item. Returns their number, and *at is the first. back: 0 for the item
- * that is sent, 1 for the one that is received. */
+/* Finds the elements of an item of the ring. Returns their number, and *at is the first. back is 0
+ * for the item that is sent, and 1 for the one that is received. */
 static uint64_t elements_of(const struct ha_perf *perf, unsigned int channel, uint64_t item,
 			    unsigned int back, uint64_t **at)
 {
@@ -138,7 +139,8 @@ static int advance_channel(struct ha_perf *perf, unsigned int c)
 	int n = 0, got = 1;
 
 	while (got > 0 && ring->posted[c] < items(perf)) {
-		/* Like NCCL, post room for the longest message. test reports the real size. */
+		/* like NCCL, posts room for the longest message; test() then reports the real
+		 * size */
 		got = ha_stream_receive(in, in->max_bytes);
 		ring->posted[c] += got > 0;
 	}

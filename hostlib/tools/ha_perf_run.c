@@ -61,7 +61,7 @@ static void note_gap(struct ha_perf *perf, uint64_t gap_ns)
 		.ms = (double)gap_ns / 1e6};
 }
 
-/* Records the time between this completion and the one before. */
+/* Handles a completion: records the time since the completion before. */
 static void note_completion(struct ha_perf *perf, bool timed)
 {
 	const uint64_t now_ns = inc_now_ns(), gap_ns = now_ns - perf->moved_at_ns;
@@ -74,8 +74,8 @@ static void note_completion(struct ha_perf *perf, bool timed)
 	perf->moved_at_ns = now_ns;
 }
 
-/* Posts as many messages as possible, up to number `to`, and handles completions. Returns the
- * number of completed messages, or -errno. */
+/* Posts messages, up to the one with number `to`, and handles completions. Returns the number of
+ * messages that have completed, or -errno. */
 static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 {
 	const bool check = perf->opts.stream.check;
@@ -89,7 +89,8 @@ static int advance(struct ha_perf *perf, uint64_t bytes, uint64_t to)
 				got = ha_stream_receive(stream, bytes);
 				continue;
 			}
-			/* The buffers of a group of which only a part is posted must not change. */
+			/* the buffers of a group must not change while a part of the group is
+			 * posted */
 			if (check && !stream->part &&
 			    stream->posted - stream->done < perf->opts.stream.in_flight)
 				for (unsigned int tag = 0; tag < perf->opts.stream.group; tag++)
@@ -122,8 +123,8 @@ static uint64_t slowest(const struct ha_perf *perf)
 	return done;
 }
 
-/* Records the times of channel 0's messages that have completed since *had, from their post until
- * now. */
+/* Records the times of those messages of channel 0 that have completed since *had: from their post
+ * until now. */
 static int note_messages(struct ha_perf *perf, uint64_t *had)
 {
 	const struct ha_stream *stream = &perf->streams[0];
@@ -188,8 +189,8 @@ static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bo
 	return 0;
 }
 
-/* Waits for all ranks, so that waiting for a late rank is not timed. *more becomes the value of
- * rank 0. */
+/* Waits for all ranks, because waiting for a late rank must not be timed. *more becomes the value
+ * of rank 0. */
 static int synchronize(struct ha_perf *perf, uint32_t *more)
 {
 	uint32_t all[HA_PERF_MAX_RANKS];

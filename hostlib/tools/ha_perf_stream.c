@@ -55,7 +55,8 @@ int ha_stream_close_listen(struct ha_stream *stream)
 	return listen ? ha_net_close_listen(stream->net, listen) : 0;
 }
 
-/* Returns the number of registered pieces. Each has at least one slot. */
+/* Returns the number of pieces in which a stream's buffers are registered. Each piece has at least
+ * one slot. */
 static unsigned int count_pieces(const struct ha_stream *stream)
 {
 	return stream->slots < HA_STREAM_PIECES ? stream->slots : HA_STREAM_PIECES;
@@ -166,7 +167,7 @@ static bool is_full(const struct ha_stream *stream)
 	       stream->posted - stream->consumed == stream->slots;
 }
 
-/* Sends a group. The order of its tags changes from group to group. */
+/* Sends the next group of messages. The order of the tags in it changes from group to group. */
 int ha_stream_send(struct ha_stream *stream, size_t bytes)
 {
 	const unsigned int n = stream->opts->group;
@@ -210,14 +211,15 @@ int ha_stream_receive(struct ha_stream *stream, size_t bytes)
 		return err;
 	if (stream->opts->check && !stream->part)
 		ha_verify_poison(stream, stream->posted);
-	/* the buffers have been filled with poison bytes, so a retry does not do it again */
+	/* a retry must not poison the buffers again, because that is done only once for a group */
 	stream->part = 1;
 	for (unsigned int tag = 0; tag < n; tag++) {
 		data[tag] = ha_stream_buffer(stream, stream->posted, tag);
 		tags[tag] = (int)tag;
 		slot->bytes[tag] = bytes;
 	}
-	/* If the option is off, request[0] keeps the request of the last flush, as in NCCL. */
+	/* Without --optional-completion request[0] keeps the request of the last flush, as in
+	 * NCCL. */
 	if (stream->opts->optional)
 		slot->request[0] = HA_NCCL_OPTIONAL_RECV_COMPLETION;
 	ha_net_hint_transfer(stream->net, false);
@@ -269,7 +271,8 @@ static int begin_flush(struct ha_stream *stream, struct ha_stream_slot *slot)
 			     mhandle_of(stream, stream->done), &slot->request[0]);
 }
 
-/* Tests a receive. Returns 1 if it is complete and correct, 0 if it is not complete, or -errno. */
+/* Tests the receive of a group. Returns 1 if it is complete and correct, 0 if it is not complete,
+ * or -errno. */
 static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 {
 	int done, err = 0;
@@ -281,12 +284,12 @@ static int poll_receive(struct ha_stream *stream, struct ha_stream_slot *slot)
 				  slot->flushing ? NULL : slot->sizes);
 		if (err || !done)
 			return err;
-		/* The request of a flush stays in request[0] until the next receive, as in NCCL. */
+		/* a flush's request stays in request[0] until the next receive, as in NCCL */
 		if (!slot->flushing) {
 			slot->request[0] = NULL;
 			if (stream->opts->flush)
 				err = begin_flush(stream, slot);
-			/* a stream without a request has nothing to flush */
+			/* without a request there is nothing that a flush must wait for */
 			if (err || slot->request[0])
 				return err;
 		}

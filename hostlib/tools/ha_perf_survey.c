@@ -6,8 +6,8 @@
 #include <string.h>
 #include "hostlib/tools/ha_perf_net.h"
 
-/* Finds the PCI address in a device's /sys path, without the digit of its PCI function. Returns its
- * length. */
+/* Finds the PCI address in the path of a device in /sys, without the digit of the PCI function.
+ * Returns the length of what is left. */
 static size_t card_of(const char *path, const char **card)
 {
 	const char *slash = strrchr(path, '/');
@@ -16,8 +16,8 @@ static size_t card_of(const char *path, const char **card)
 	return **card ? strlen(*card) - 1 : 0;
 }
 
-/* Whether two devices are ports of one card, which NCCL merges unless NCCL_NET_MERGE_LEVEL disables
- * that. NCCL treats all devices without a PCI path as one card. */
+/* Whether two devices are ports of one card. NCCL merges these, unless NCCL_NET_MERGE_LEVEL
+ * disables that. It treats all devices without a PCI path as one card. */
 static bool on_one_card(const struct ha_net_properties *a, const struct ha_net_properties *b)
 {
 	const char *card[2];
@@ -29,9 +29,9 @@ static bool on_one_card(const struct ha_net_properties *a, const struct ha_net_p
 	return bytes == card_of(b->pci_path, &card[1]) && !memcmp(card[0], card[1], bytes);
 }
 
-/* Merges the devices of each card. NCCL 2.24 and 2.25 call makeVDevice even for a single device,
- * later releases only for several. If the plugin does not merge some devices, the later ones of
- * them are tried again without the first. */
+/* Asks the plugin to merge the devices of each card, as NCCL does. NCCL 2.24 and 2.25 call
+ * makeVDevice even for a single device, later releases only for several. If the plugin does not
+ * merge some devices, those behind the first are tried again without it. */
 static int merge_cards(struct ha_net *net, const struct ha_net_properties *props, int ndev)
 {
 	bool *placed = calloc(ndev, sizeof(*placed)), merged;

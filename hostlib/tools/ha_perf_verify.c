@@ -55,8 +55,8 @@ void ha_stream_fill(const struct ha_stream *stream, uint64_t sequence, unsigned 
 	memcpy(buffer, &head, bytes < sizeof(head) ? bytes : sizeof(head));
 }
 
-/* Returns the offset of the first byte that differs from message `sequence` of so many bytes, or
- * `bytes` if none does. */
+/* Returns the offset of the first byte of a buffer that differs from message `sequence` of so many
+ * bytes, or `bytes` if none does. */
 static size_t first_difference(const struct ha_stream *stream, const uint8_t *buffer,
 			       uint64_t sequence, unsigned int tag, size_t bytes)
 {
@@ -114,8 +114,8 @@ int ha_verify_compare(struct ha_stream *stream, uint64_t index)
 			   stream->channel, (unsigned int)(index % stream->slots));
 }
 
-/* Returns the size of a message. With a pattern it follows from the sequence, and with elements the
- * header has it. */
+/* Returns the size of a received message. With a pattern it follows from the sequence, and with
+ * elements the header has it. */
 static size_t length(const struct ha_stream *stream, const uint8_t *buffer, uint64_t sequence,
 		     size_t posted)
 {
@@ -127,7 +127,8 @@ static size_t length(const struct ha_stream *stream, const uint8_t *buffer, uint
 	return head.bytes >= sizeof(head) && head.bytes <= posted ? head.bytes : posted;
 }
 
-/* Whether the buffer has a whole message with another sequence, which is then in *other. */
+/* Whether the buffer has another whole message than the expected one. Its sequence is then in
+ * *other. */
 static bool is_other(const struct ha_stream *stream, const uint8_t *buffer, unsigned int tag,
 		     uint64_t sequence, size_t posted, uint64_t *other)
 {
@@ -143,8 +144,8 @@ static bool is_other(const struct ha_stream *stream, const uint8_t *buffer, unsi
 	       first_difference(stream, buffer, head.sequence, tag, bytes) == bytes;
 }
 
-/* Judges a message that was received in place of another. A later message may have overtaken the
- * expected one, or the expected one is lost. The next message shows which. */
+/* Judges a message that was received in place of the expected one. A later message may have
+ * overtaken it, or it is lost; the next message shows which. */
 static int judge_order(struct ha_stream *stream, uint64_t sequence, unsigned int tag,
 		       uint64_t other)
 {

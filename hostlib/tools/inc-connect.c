@@ -13,8 +13,8 @@
 #include "lib/net/hostport.h"
 #include "lib/net/scrape.h"
 
-/* Largest message, in bytes. The default number of buffers of this size is as much as a socket may
- * lock. */
+/* Size of the largest message in bytes. The default number of such buffers needs as much memory as
+ * a socket may lock. */
 #define MAX_MESSAGE (8u << 20)
 
 static const struct inc_opt_word modes[] = {
@@ -113,10 +113,10 @@ static int check_connect(void *settings)
 
 /* Properties of a command. */
 struct command_traits {
-	/* function of the command, which returns an exit code */
+	/* function that carries out the command, and returns an exit code */
 	int (*run)(struct connect_tool *tool);
-	bool logs;        /* the command prints the log lines of the context */
-	bool asks_only;   /* the command works without an RDMA device */
+	bool logs;        /* the command prints the lines that the context logs */
+	bool asks_only;   /* the command only asks services, so it needs no RDMA device */
 	bool json_errors; /* with --json, the command prints failures as JSON, too */
 };
 
@@ -154,7 +154,7 @@ static const struct inc_program program = {
 		 "that of all of them under way together. Both sides sleep while they wait.",
 };
 
-/* The result of a query, for the function that waits for it. */
+/* The result of a query, which its callback passes to the function that waits for it. */
 struct answer {
 	const struct connect_tool *tool;
 	int error;
@@ -211,8 +211,8 @@ static void log_line(void *ctx, const char *line)
 	inc_info("%s", line);
 }
 
-/* Creates the context. If messages are longer than the default buffers, and no file sets the size,
- * buffers of that size are used. */
+/* Creates the context. If --bytes is larger than the default buffers, and no file sets their size,
+ * the context gets buffers of that size. */
 static int create(struct connect_tool *tool, const struct command_traits *traits)
 {
 	struct inc_connect_settings settings;
@@ -253,7 +253,7 @@ int main(int argc, char **argv)
 	ret = inc_opt_parse(&program, argc, argv, &tool, &command);
 	if (ret >= 0)
 		return ret;
-	/* Writing to a closed connection or pipe must fail with EPIPE, not end the program. */
+	/* Writing to a closed connection or pipe must fail with EPIPE and not end the program. */
 	signal(SIGPIPE, SIG_IGN);
 	traits = command->own;
 	ret = create(&tool, traits) ? 1 : traits->run(&tool);

@@ -12,15 +12,15 @@
 #include "hostlib/tools/perf_data.h"
 #include "lib/base/log.h"
 
-/* Each rank adds this constant to a sum over the ranks, beside its numbers. A wrong total reveals
- * that the sum is wrong. */
+/* A constant that each rank adds to a sum over the ranks, beside its numbers. If its total is
+ * wrong, the sum is wrong. */
 #define MARK 0x2bad5
 
 struct result {
-	double time_us; /* time of an iteration, averaged over the ranks */
-	uint64_t wrong; /* wrong elements of all ranks and iterations, at least own_wrong */
+	double time_us; /* time of an iteration in us, averaged over the ranks */
+	uint64_t wrong; /* wrong elements of all ranks in all iterations; at least own_wrong */
 	uint64_t own_wrong;
-	/* the sums over the ranks have failed, so time_us and wrong are those of this rank */
+	/* The sums over the ranks have failed, so time_us and wrong are only those of this rank. */
 	bool unsummed;
 };
 
@@ -58,7 +58,7 @@ static int compare_ranks(const struct job *job, uint64_t hash)
 	return pieces[0] == ~pieces[2] && pieces[1] == ~pieces[3] ? 0 : -EBADMSG;
 }
 
-/* Starts several AllReduces, and waits for them. Returns 0 or the first error. */
+/* Starts several AllReduces, and then waits for all of them. Returns 0 or the first error. */
 static int run_together(const struct perf_call *call, const struct inccl_collective_opts *how)
 {
 	struct inccl_request *requests[PERF_MAX_TOGETHER];
@@ -71,7 +71,7 @@ static int run_together(const struct perf_call *call, const struct inccl_collect
 		err = inccl_allreduce_start(c.opts->job.comm, c.send, c.recv, c.count, c.dtype,
 					    c.op, how, &requests[n]);
 	}
-	/* the last one was not started if there is an error */
+	/* after an error the last one was not started, so it needs no wait */
 	for (i = 0; i < n - !!err; i++) {
 		ended = inccl_wait(requests[i], -1);
 		err = err ?: ended;
@@ -79,7 +79,7 @@ static int run_together(const struct perf_call *call, const struct inccl_collect
 	return err;
 }
 
-/* Calls the collective once. how->error has the reason if the call is rejected. */
+/* Makes one call of the collective. how->error has the reason if the call is rejected. */
 static int run_one(const struct perf_call *call, struct inccl_collective_opts *how)
 {
 	how->error[0] = 0;
@@ -88,7 +88,7 @@ static int run_one(const struct perf_call *call, struct inccl_collective_opts *h
 	return perf_collective(call->opts->collective)->run(call, how);
 }
 
-/* Fills the vectors of iteration i. With --check the collectives of an iteration have different
+/* Fills the vectors of the collectives in iteration i. With --check each of them has different
  * data. */
 static void fill_all(const struct perf_call *call, long i)
 {
@@ -125,7 +125,8 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	const struct perf_opts *opts = call->opts;
 	const bool alone = opts->check || opts->pause_ms; /* each iteration is timed alone */
 	const struct timespec pause = inc_timespec_of_ns(opts->pause_ms * INC_NSEC_PER_MSEC);
-	/* Floats within the bound may still differ between ranks, which is an error. */
+	/* Results of floats are compared between ranks, too: they may differ although each is
+	 * within the bound. */
 	const bool compares = opts->collective == INCCL_ALLREDUCE && call->dtype >= INCCL_FLOAT32;
 	struct inccl_communicator *comm = opts->job.comm;
 	uint64_t sums[2] = {0}, begin = 0, hash = 0;
@@ -140,8 +141,8 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		if (opts->pause_ms)
 			nanosleep(&pause, NULL);
 		if (alone || i <= 0) {
-			/* Ranks wait for each other, so that the preparations of a late rank are
-			 * not timed. */
+			/* The ranks wait for each other before the clock starts, so that the
+			 * preparations of a late rank are not timed. */
 			err = inccl_barrier(comm, NULL);
 			if (err)
 				return err;
@@ -169,7 +170,8 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 		return err;
 	result->unsummed = err;
 	result->time_us = sums[0] / 1e3 / opts->iters / opts->together / (err ? 1 : call->ranks);
-	/* A sum below this rank's own count is wrong, so the larger number counts. */
+	/* the sum over the ranks is wrong if it is below this rank's own count, which counts
+	 * then */
 	result->wrong = sums[1] > result->own_wrong ? sums[1] : result->own_wrong;
 	return 0;
 }
@@ -200,8 +202,8 @@ static void print_header(const struct perf_opts *opts)
 struct perf_row {
 	uint64_t bytes; /* size of the whole vector */
 	double algbw, busbw;
-	const char *op; /* name of the operator; NULL: the collective has none */
-	int root;       /* root rank; -1: the collective has none */
+	const char *op; /* name of the operator; NULL: the collective has no operator */
+	int root;       /* root of the collective; -1: it has no root */
 };
 
 static void make_row(const struct perf_call *call, const struct result *result,
@@ -313,14 +315,14 @@ static void report_failure(const struct perf_call *call, uint64_t bytes, int err
 		job_report(&call->opts->job, what, err);
 }
 
-/* Returns the distance between the vectors of calls that are started together. Each is followed by
- * its guard and begins at a cache line. */
+/* Returns the distance between the vectors of two calls that are started together. A guard follows
+ * each vector, and each begins at a cache line. */
 static uint64_t stride_of(uint64_t bytes)
 {
 	return (bytes + 2 * PERF_GUARD_BYTES - 1) / PERF_GUARD_BYTES * PERF_GUARD_BYTES;
 }
 
-/* Measures all sizes, for one type and one operator. */
+/* Measures all sizes of the vector, for one type and one operator. */
 static int run_sizes(struct perf_call *call, void *send, void *recv, struct result *total)
 {
 	const struct perf_opts *opts = call->opts;
@@ -334,12 +336,12 @@ static int run_sizes(struct perf_call *call, void *send, void *recv, struct resu
 
 		perf_place(call, opts->sizes[i] / inccl_dtype_size(call->dtype), send, recv);
 		call->stride = stride_of(opts->sizes[i]);
-		/* the communicators of all parts begin at the same time */
+		/* with --split, the communicators of all parts begin at the same time */
 		err = opts->whole ? inccl_barrier(opts->whole, NULL) : 0;
 		if (!err)
 			err = run_size(call, &how, &result);
-		/* All ranks reject the call before they send anything, because the type has no such
-		 * operator. */
+		/* A type without this operator is skipped. All ranks reject the call before they
+		 * send anything. */
 		if (err == -EOPNOTSUPP && perf_several(opts))
 			return 0;
 		if (err) {
@@ -394,7 +396,8 @@ static int run(const struct perf_opts *opts)
 		if (opts->sizes[i] > largest)
 			largest = opts->sizes[i];
 	largest = stride_of(largest) * opts->together;
-	/* Pages that were never written would all be the kernel's zero page. */
+	/* the buffers are written once, because pages that were never written would all be the
+	 * kernel's zero page */
 	send = malloc(largest);
 	recv = opts->in_place ? send : malloc(largest);
 	if (send && recv) {

@@ -55,13 +55,13 @@ static const struct inc_program program = {
 	.check = check_job,
 };
 
-/* The description of a rank's file that it sends to the other ranks, as 32-bit numbers. In the
- * vector of all ranks each number is written by one rank. */
+/* What a rank tells the other ranks about its file, as 32-bit numbers. In a vector with the
+ * descriptions of all ranks, each number is written by one rank. */
 struct file_description {
 	int32_t op; /* the operator plus 1, because a rank that has sent nothing has 0 */
 	int32_t dtype;
 	int32_t ndim;
-	int32_t shape[NPY_MAX_DIMS][2]; /* the low and the high 32 bits of each dimension */
+	int32_t shape[NPY_MAX_DIMS][2]; /* the low and the high 32 bits of each dimension's size */
 };
 
 static void print_shape(char *text, size_t size, const struct file_description *file)
@@ -95,8 +95,8 @@ static void report_difference(const struct reduce_opts *opts, const struct file_
 			  mine, rank, theirs);
 }
 
-/* Compares the files of all ranks. Each rank writes its description at its own place in a vector of
- * zeros, so the sum of the vectors gives every rank all descriptions. */
+/* Checks that the files of all ranks fit together. Each rank writes its description at its own
+ * place in a vector of zeros, so the sum of the vectors gives every rank all descriptions. */
 static int compare_files(struct reduce_opts *opts, const struct npy *npy)
 {
 	int rank = inccl_group_rank(opts->job.group), ranks = inccl_group_size(opts->job.group), r;
@@ -169,8 +169,8 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	return job_flush();
 }
 
-/* Checks that floats have the operator; if not, the command line is wrong for this file. Products
- * of floats depend on the switches, so the library checks these. */
+/* Checks that the elements' type has the operator; if not, the command line is wrong for this file.
+ * Products of floats depend on the switches, so the library checks these. */
 static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 {
 	switch (opts->op) {
@@ -204,10 +204,10 @@ int main(int argc, char **argv)
 	err = inc_opt_parse(&program, argc, argv, &opts, NULL);
 	if (err >= 0)
 		return err;
-	/* Writing to a FIFO without a reader must fail with EPIPE, not end the program. */
+	/* Writing to a FIFO without a reader must fail with EPIPE and not end the program. */
 	signal(SIGPIPE, SIG_IGN);
-	/* Check and load the files before joining, so that a rank with a wrong file does not make
-	 * the other ranks wait. */
+	/* The files are checked and loaded before joining, so that a rank with a wrong file does
+	 * not make the other ranks wait. */
 	err = inc_outfile_check(opts.out, &why);
 	if (!err)
 		err = npy_load(opts.in, &npy, &why);

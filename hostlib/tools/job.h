@@ -18,25 +18,27 @@ struct job {
 	char error[512];
 };
 
-/* The options that all these programs have. They set a struct job. */
+/* The options that all programs have that run as ranks of a job. They set a struct job. */
 extern const struct inc_opt job_options[];
 
 /* A function for INC_OPT_TAKE: reads the name of an operator into an enum inccl_op. */
 int job_take_op(void *op, const char *text, struct inc_err *err);
 
-/* Sets the defaults, before the command line is read. */
+/* Sets the defaults of the options, before the command line is read. */
 void job_init(struct job *job);
-/* Checks options that depend on each other. Returns 0, or -EINVAL after printing a message. */
-int job_check(const struct job *job);
-/* Joins the group and creates the communicator. Returns 0, or -errno after printing a message. */
-int job_start(struct job *job);
-/* Destroys the communicator and the group. Returns 0 or the communicator's error, after printing a
+/* Checks those options of a job that depend on each other. Returns 0, or -EINVAL after printing a
  * message. */
+int job_check(const struct job *job);
+/* Joins the job's group and creates the communicator. Returns 0, or -errno after printing a
+ * message. */
+int job_start(struct job *job);
+/* Destroys the job's communicator and group. Returns 0 or the communicator's error, after printing
+ * a message. */
 int job_end(struct job *job);
-/* Prints a message about a failed operation, with the communicator's reason. */
+/* Prints a message about an operation that has failed, with the communicator's reason. */
 void job_report(const struct job *job, const char *what, int err);
 
-/* Whether a single switch computes this rank's results. If not, a tree of switches does. */
+/* Whether a single switch computes the results of this rank. If not, a tree of switches does. */
 static inline bool job_one_switch(const struct inccl_communicator_info *info)
 {
 	return strstr(info->tree, " of 1 switch") != NULL;

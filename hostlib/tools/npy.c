@@ -10,11 +10,12 @@
 #include "hostlib/tools/npy.h"
 #include "lib/base/outfile.h"
 
-#define MAGIC      "\x93NUMPY"
-#define MAGIC_LEN  6
-#define HEADER_MAX 65536 /* most bytes of a header; arrays of plain numbers have shorter ones */
+#define MAGIC     "\x93NUMPY"
+#define MAGIC_LEN 6
+/* most bytes of a .npy file's header; arrays of plain numbers have shorter ones */
+#define HEADER_MAX 65536
 
-/* The types in NumPy's notation: byte order, kind, bytes per element. */
+/* For each type of elements, its text in NumPy's notation: byte order, kind, bytes per element. */
 static const char *const types[] = {
 	[INCCL_INT32] = "<i4",   [INCCL_UINT32] = "<u4", [INCCL_INT64] = "<i8",
 	[INCCL_UINT64] = "<u8",  [INCCL_INT16] = "<i2",  [INCCL_UINT16] = "<u2",
@@ -54,7 +55,7 @@ static bool take(struct text *t, const char *word)
 	return true;
 }
 
-/* Reads 'text' or "text". Escapes are not supported. */
+/* Reads a Python string: 'text' or "text". Escapes in it are not supported. */
 static bool take_string(struct text *t, char *out, size_t size)
 {
 	const char *close;
@@ -88,7 +89,7 @@ static bool take_number(struct text *t, uint64_t *out)
 	return t->at > begin;
 }
 
-/* Reads a Python tuple, such as (), (3,) or (3, 4). */
+/* Reads the shape of an array, which is a Python tuple such as (), (3,) or (3, 4). */
 static bool take_shape(struct text *t, struct npy *npy)
 {
 	bool comma = true;
@@ -102,7 +103,7 @@ static bool take_shape(struct text *t, struct npy *npy)
 		npy->ndim++;
 		comma = take(t, ",");
 		if (!comma && npy->ndim == 1)
-			return false; /* the text (3) is a number in Python, not a tuple */
+			return false; /* (3) is no tuple in Python, but the number 3 */
 	}
 	return true;
 }
@@ -282,7 +283,7 @@ void npy_free(struct npy *npy)
 	npy->data = NULL;
 }
 
-/* Writes version 1.0, as numpy.save() does. The header is padded so that the data begin at a
+/* Writes the header of version 1.0, as numpy.save() does. It is padded so that the data begin at a
  * multiple of 64 bytes. */
 static void write_file(FILE *f, const struct npy *npy, const void *data)
 {

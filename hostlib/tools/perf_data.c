@@ -88,7 +88,8 @@ static size_t recv_bytes(const struct perf_call *call)
 	return call->recv_count * inccl_dtype_size(call->dtype);
 }
 
-/* Whether a guard follows the result. In place, more of this rank's input may follow instead. */
+/* Whether a guard follows the result. With --in-place, more of this rank's input may follow
+ * instead. */
 static bool is_guarded(const struct perf_call *call)
 {
 	return !call->opts->in_place || call->recv_count >= call->send_count;
@@ -111,8 +112,8 @@ void perf_fill_unchecked(const struct perf_call *call)
 {
 	const enum inccl_dtype dtype = call->dtype;
 
-	/* When results replace the input, floats other than 0 would grow to infinity, and infinite
-	 * sums need another exchange. */
+	/* Floats are 0 if results replace the input, because others would grow to infinity, and
+	 * sums of infinities need one exchange more. */
 	if (call->opts->in_place && dtype >= INCCL_FLOAT32)
 		memset(call->send, 0, call->send_count * inccl_dtype_size(dtype));
 }
@@ -140,14 +141,14 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 		.native = !strcmp(info.floats, inc_float_forms[INC_FLOATS_NATIVE]),
 		.float_bits = info.float_bits,
 		.block = call->opts->float_block,
-		/* A tree has fewer switches on a path than ranks, because each switch adds at least
-		 * one rank's vector. */
+		/* A sum is rounded once at each switch on its path. A path has fewer switches than
+		 * there are ranks, because each switch adds at least one rank's vector. */
 		.roundings = job_one_switch(&info) ? 1 : call->ranks,
 	};
 	return perf_float_count_wrong(dtype, piece, &bound);
 }
 
-/* Adds to the hash by the algorithm FNV-1a, but eight bytes at a time. */
+/* Adds the result to a hash. The algorithm is FNV-1a, but on eight bytes at a time. */
 uint64_t perf_hash(const struct perf_call *call, uint64_t hash)
 {
 	const unsigned char *p = call->recv;

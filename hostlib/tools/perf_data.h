@@ -14,7 +14,8 @@
 
 #define PERF_GUARD_BYTES 64
 
-/* Returns element i of a rank's vector, for types of 64 bits. Smaller types use its low bits. */
+/* Returns element i of a rank's test vector in an iteration, for types of 64 bits. Smaller types
+ * use the low bits. */
 static inline uint64_t perf_value(uint32_t rank, uint64_t i, uint32_t iter)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u + rank * 0xc2b2ae3d27d4eb4fu +
@@ -23,8 +24,8 @@ static inline uint64_t perf_value(uint32_t rank, uint64_t i, uint32_t iter)
 	return x ^ x >> 29;
 }
 
-/* A piece of a result vector. Its elements combine the vectors of `ranks` ranks, beginning with
- * rank `first`, from element `offset` of each vector on. */
+/* A piece of a result vector, which is checked as a whole. Its elements combine the vectors of
+ * `ranks` ranks, beginning with rank `first`, from element `offset` of each vector on. */
 struct perf_piece {
 	const void *data;
 	size_t count;
@@ -35,14 +36,14 @@ struct perf_piece {
 };
 
 /* Fills the send vector with this rank's data for an iteration, and the receive vector with bytes
- * that must not remain in the result. */
+ * that no right result has. */
 void perf_fill(const struct perf_call *call, uint32_t iter);
-/* Fills the vectors for runs without --check. In place, each result is the input of the next
- * iteration. So floats are set to 0, because their sums never overflow. */
+/* Fills the vectors for runs without --check. If results replace the input, floats are set to 0,
+ * because their sums then never overflow. */
 void perf_fill_unchecked(const struct perf_call *call);
-/* Adds the bytes of the result to a hash. */
+/* Adds the bytes of a call's result to a hash, and returns the new hash. */
 uint64_t perf_hash(const struct perf_call *call, uint64_t hash);
-/* Returns how many elements of the result, and bytes of the guard behind it, are wrong. */
+/* Returns how many elements of a call's result, and bytes of the guard behind it, are wrong. */
 uint64_t perf_verify(const struct perf_call *call, uint32_t iter);
 
 #endif

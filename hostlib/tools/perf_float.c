@@ -25,9 +25,9 @@ static struct format format_of(enum inccl_dtype dtype)
 	return formats[dtype - INCCL_FLOAT32];
 }
 
-/* Returns element i of a rank's vector. It has 8 significant bits, which every type can represent,
- * and sums of such numbers are exact in double. It is 0, or between 2^-4 and 2^10 in size; factors
- * are so close to 1 that no product overflows its type. */
+/* Returns element i of a rank's vector of floats. It has 8 significant bits, which every type can
+ * represent, and sums of such numbers are exact in double. It is 0, or between 2^-4 and 2^10 in
+ * size; factors are so close to 1 that no product overflows its type. */
 static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 {
 	static const double powers[] = {0x1p-4, 0x1p-3, 0x1p-2, 0x1p-1, 1, 0x1p1, 0x1p2, 0x1p3};
@@ -38,8 +38,8 @@ static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 	return ((int)(v >> 32 & 0xff) - 128) * powers[v >> 40 & 7];
 }
 
-/* Encodes a value that number() has returned. The type has all of its bits, and a normal number for
- * it, so the bits of the double only move. */
+/* Converts a value of number() to the bits of its type. The type has enough bits for it, and it is
+ * a normal number there, so the bits of the double only move. */
 static uint32_t encode(const struct format *f, double v)
 {
 	const uint32_t sign = 1u << (8 * f->bytes - 1);
@@ -53,7 +53,8 @@ static uint32_t encode(const struct format *f, double v)
 	return (v < 0 ? sign : 0) | (uint32_t)(bits >> (DOUBLE_MANTISSA - f->mantissa_bits));
 }
 
-/* Decodes a float. Infinities and NaN become large numbers, which are wrong in any result. */
+/* Converts the bits of a float to double. Infinities and NaN become large numbers, which are wrong
+ * in any result. */
 static double decode(const struct format *f, uint32_t bits)
 {
 	const uint32_t sign = 1u << (8 * f->bytes - 1);
@@ -87,8 +88,8 @@ void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum incc
 			((uint16_t *)data)[i] = encode(&f, number(op, rank, i, iter));
 }
 
-/* Returns the largest element, over all ranks, of the block that contains element i. The last block
- * may be longer than the vector, which can only widen its bound. */
+/* Returns the largest element, over all ranks, of the block with element i. The last block is
+ * treated as a whole one, which can only widen its bound. */
 static double largest(const struct perf_piece *p, uint64_t i, unsigned int block)
 {
 	const uint64_t first = i / block * block;
@@ -107,25 +108,25 @@ static double ulp_at(const struct format *f, uint32_t bits)
 	return fabs(decode(f, bits + 1) - decode(f, bits));
 }
 
-/* Returns the bound for results that go through the switches as integers: how much a result may
- * differ from the exact one. most: the largest element of its block. */
+/* Returns by how much a result may differ from the exact one, if switches add floats as integers.
+ * most is the largest element of its block. */
 static double fixed_bound(const struct perf_piece *p, const struct format *f, double most,
 			  uint32_t got, unsigned int float_bits)
 {
 	const double rounding = most / ((uint64_t)1 << float_bits);
 
-	/* the exact average is itself rounded to double */
+	/* the factor allows for the exact average, which is itself rounded to double */
 	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp_at(f, got) / 2) *
 	       (1 + 0x1p-30);
 }
 
-/* Returns the bound for results of switches that add floats natively. want: the exact result; all:
- * the sum of the absolute values, or the product. */
+/* Returns by how much a result may differ from the exact one, if switches add floats natively. want
+ * is the exact result, and all the sum of the absolute values, or the product. */
 static double native_bound(const struct perf_piece *p, const struct format *f, double want,
 			   double all, uint32_t got, unsigned int roundings)
 {
 	const bool half = f->bytes < 4;
-	/* relative error of rounding to a type of 16 bits; 0 for float32 */
+	/* relative error of one rounding to a type of 16 bits; 0 for float32 */
 	const double own = half ? 0.5 / (1u << f->mantissa_bits) : 0;
 	double bound = (p->ranks - 1) * 0x1p-24 * all + (roundings - 1) * own * all;
 
@@ -136,8 +137,8 @@ static double native_bound(const struct perf_piece *p, const struct format *f, d
 	return bound * (1 + 0x1p-10);
 }
 
-/* Returns the exact element i of the piece. *all: the sum of the absolute values, or the
- * product. */
+/* Returns the exact element i of a result. *all receives the sum of the absolute values of what it
+ * combines, or their product. */
 static double exact(const struct perf_piece *p, size_t i, double *all)
 {
 	double want = number(p->op, p->first, p->offset + i, p->iter), v;

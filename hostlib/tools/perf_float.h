@@ -8,21 +8,23 @@
 #include <stdint.h>
 #include "hostlib/tools/perf_data.h"
 
-/* Fills data with a rank's floats for an iteration. op: the operator that will be applied. */
+/* Fills data with a rank's floats for an iteration. op is the operator that the collective will
+ * apply to them. */
 void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum inccl_op op,
 		     uint32_t rank, uint32_t iter);
-/* The parameters of the bound of a result's error, beside the elements. */
+/* What determines the allowed error of a result, beside the elements. */
 struct perf_bound {
-	bool native;             /* the switches add floats without converting them to integers */
-	unsigned int float_bits; /* if not native: float_bits of the communicator */
-	unsigned int block;      /* if not native: number of elements that share an exponent */
-	/* if native, for types of 16 bits: how many times a sum is rounded at most, which is once
-	 * at each switch on its path */
+	bool native;             /* the switches add floats as they are, not as integers */
+	unsigned int float_bits; /* float_bits of the communicator, if the switches add integers */
+	/* number of elements that share an exponent, if the switches add integers */
+	unsigned int block;
+	/* How often a sum of a 16-bit type is rounded at most, if the switches add floats as they
+	 * are. That is once at each switch on its path. */
 	unsigned int roundings;
 };
 
-/* Returns how many elements of the piece are wrong. Sums, products and averages are wrong if their
- * error exceeds the bound. */
+/* Returns how many elements of a piece of a result are wrong. Sums, products and averages are wrong
+ * if their error exceeds the bound. */
 uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece *piece,
 				const struct perf_bound *bound);
 

@@ -41,7 +41,7 @@ static const char *op_name(unsigned int number)
 	return inccl_op_name(number);
 }
 
-/* Reads a list of words with commas between them, or "all", into a set. */
+/* Reads the words of an option, with commas between them, or "all", into a set. */
 static int take_set(uint32_t *set, const char *text, const char *(*name_of)(unsigned int number),
 		    struct inc_err *err)
 {

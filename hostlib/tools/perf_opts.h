@@ -10,39 +10,39 @@
 
 #define PERF_MAX_SIZES       256
 #define PERF_MAX_FLOAT_BLOCK (1 << 20)
-/* limit of words in an option, more than the number of types or operators */
+/* most words in an option, which is more than there are types or operators */
 #define PERF_MAX_WORDS    32
 #define PERF_MAX_TOGETHER 1024
 
 struct perf_opts {
 	struct job job;
 	enum inccl_collective collective;
-	uint32_t ops, dtypes; /* sets of numbers: bit n is for number n */
+	uint32_t ops, dtypes; /* sets of operators and of types: bit n stands for number n */
 	unsigned int root;
-	unsigned int float_block; /* number of elements that share an exponent in sums of floats */
-	uint64_t min, max;        /* smallest and largest size in bytes */
+	unsigned int float_block; /* number of elements that share an exponent in a sum of floats */
+	uint64_t min, max;        /* smallest and largest size of the vector in bytes */
 	unsigned int factor;
-	uint64_t sizes[PERF_MAX_SIZES]; /* sizes of the vectors in bytes */
+	uint64_t sizes[PERF_MAX_SIZES]; /* all sizes of the vector that are measured, in bytes */
 	unsigned int nsizes;
 	long iters, warmup;
-	unsigned int pause_ms; /* pause before each iteration; 0: none */
-	/* number of collectives that an iteration starts before it waits for the first of them */
+	unsigned int pause_ms; /* pause before each iteration in ms; 0: none */
+	/* Number of collectives that an iteration starts before it waits for the first of them. */
 	unsigned int together;
 	bool check, json, stats, in_place;
-	unsigned int split; /* number of parts that the ranks are split into; 0: no split */
-	/* After the split, job.comm is the communicator of this rank's part, and `whole` that of
-	 * all ranks. */
+	unsigned int split; /* number of parts into which --split divides the ranks; 0: no split */
+	/* This rank's part. After the split job.comm is the communicator of the part, and `whole`
+	 * that of all ranks. */
 	unsigned int color;
 	struct inccl_communicator *whole;
 };
 
-/* Whether the number is in the set. */
+/* Whether the set contains this number, as one of its bits. */
 static inline bool perf_has(uint32_t set, unsigned int number)
 {
 	return set >> number & 1;
 }
 
-/* Whether several types or several operators are measured. */
+/* Whether more than one type, or more than one operator, is measured. */
 static inline bool perf_several(const struct perf_opts *opts)
 {
 	return __builtin_popcount(opts->dtypes) > 1 || __builtin_popcount(opts->ops) > 1;
