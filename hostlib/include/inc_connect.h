@@ -72,8 +72,8 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-#define INC_CONNECT_PORT       52400 /* port of a service, if its address has none */
-#define INC_CONNECT_TIMEOUT_MS 15000 /* timeout of a request, if its options have none */
+#define INC_CONNECT_PORT       52400 /* TCP port of a service whose address has no port */
+#define INC_CONNECT_TIMEOUT_MS 15000 /* timeout in ms of a request whose options have none */
 
 #define INC_CONNECT_NAME_SIZE   64 /* size of a device's name and of a zone, with the final 0 */
 #define INC_CONNECT_HOST_SIZE   65 /* size of a host's name or address, with the final 0 */
@@ -149,8 +149,8 @@ struct inc_connect_region;
 
 struct inc_connect_opts {
 	size_t sz; /* sizeof(struct inc_connect_opts) */
-	/* A YAML file with zones, devices and settings (docs/connect.md, "The file"). NULL: all
-	 * defaults. */
+	/* Path of a YAML file with zones, devices and settings (docs/connect.md, "The file"). NULL:
+	 * all defaults. */
 	const char *config;
 	/* Settings of the queue pairs that this context requests, instead of the file's queue_pair.
 	 * A setting that an older caller's struct lacks has its default. NULL: those of the file,
@@ -162,16 +162,16 @@ struct inc_connect_opts {
 	bool allow_no_usable_devices;
 	char *error;       /* room for one line that explains a failure, or NULL */
 	size_t error_size; /* bytes */
-	/* Is called from inside the loop, with one line at a time without newline: connections that
-	 * were made or refused, ports that appear or fail. It must call nothing of this context.
-	 * NULL: lines are discarded. */
+	/* The event loop calls this function with one line at a time, without newline: connections
+	 * that were made or refused, ports that appear or fail. It must call nothing of this
+	 * context. NULL: lines are discarded. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx; /* the callback's first argument */
 };
 
-/* _(field, type, default, least, most, text). A field is as wide as it is on the wire. A field that
- * is added later begins behind all of these, padding included, so that sz shows whether a caller
- * has it. */
+/* The settings of a queue pair, as rows _(field, type, default, least, most, text). A field is as
+ * wide as it is on the wire. A field that is added later begins behind all of these, padding
+ * included, so that sz shows whether a caller has it. */
 #define INC_CONNECT_SETTINGS(_)                                                                \
 	_(sl, uint8_t, 0, 0, 15, "service level")                                              \
 	_(traffic_class, uint8_t, 0, 0, 255, "of RoCE packets: DSCP and ECN")                  \
@@ -205,7 +205,7 @@ struct inc_connect_settings {
 #undef INC_CONNECT_FIELD_
 };
 
-/* Link layers have the numbers of verbs: */
+/* The link layers of a port have the numbers of verbs: */
 enum inc_connect_link_layer {
 	INC_CONNECT_INFINIBAND = 1,
 	INC_CONNECT_ETHERNET = 2,
@@ -274,17 +274,17 @@ char *inc_connect_figures_part(struct inc_connect *ctx, unsigned int part);
  */
 struct inc_connect_serve_opts {
 	size_t sz; /* sizeof(struct inc_connect_serve_opts) */
-	/* "ADDRESS" or "ADDRESS:PORT" in numbers. Port 0 is any that is free, and without a port it
-	 * is 52400 (INC_CONNECT_PORT). NULL: every address. */
+	/* Where to listen: "ADDRESS" or "ADDRESS:PORT" in numbers. Port 0 is any that is free, and
+	 * without a port it is 52400 (INC_CONNECT_PORT). NULL: every address. */
 	const char *listen;
-	/* Is called from the loop when a client has connected and its first message has come. The
-	 * socket belongs to the callee from then on. @peer is the client's address, such as
-	 * "10.77.0.1", and lives as long as the call. */
+	/* The event loop calls this function when a client has connected and its first message has
+	 * come. The socket belongs to the callee from then on. @peer is the client's address, such
+	 * as "10.77.0.1", and lives as long as the call. */
 	void (*accepted)(void *arg, struct inc_connect_socket *socket, const char *peer);
 	void *arg; /* the callback's first argument */
-	/* How long a client may be silent between its lines, and from the answer to its first
-	 * message. Then all that was made for the client is freed, and no callback is called. 0:
-	 * the file's value, which is 15000 by default. */
+	/* Time in ms for which a client may be silent between its lines, and from the answer to its
+	 * first message. Then all that was made for the client is freed, and no callback is called.
+	 * 0: the file's value, which is 15000 by default. */
 	unsigned int accept_timeout_ms;
 	char *error;       /* room for one line that explains a failure, or NULL */
 	size_t error_size; /* bytes */
@@ -362,7 +362,7 @@ void inc_connect_service_close(struct inc_connect_service *service);
  */
 struct inc_connect_request_opts {
 	size_t sz; /* sizeof(struct inc_connect_request_opts) */
-	/* timeout of the whole request; 0: 15000 (INC_CONNECT_TIMEOUT_MS) */
+	/* Timeout of the whole request in ms; 0: 15000 (INC_CONNECT_TIMEOUT_MS). */
 	unsigned int timeout_ms;
 	void *arg;         /* the callback's first argument */
 	char *error;       /* room for one line that explains a failure, or NULL */
@@ -388,7 +388,7 @@ typedef void (*inc_connect_told)(void *arg, int error, const char *why, const ch
 	_(NOT_INFINIBAND, "an InfiniBand pair is preferred")   \
 	_(NOT_ITS_TURN, "fits, but another pair's turn it is")
 
-/* Why a pair of ports was chosen or not: */
+/* These are the reasons why a pair of ports was chosen or not: */
 enum inc_connect_reason {
 #define INC_CONNECT_REASON_(NAME, text) INC_CONNECT_##NAME,
 	INC_CONNECT_REASONS(INC_CONNECT_REASON_)
@@ -396,7 +396,7 @@ enum inc_connect_reason {
 		INC_CONNECT_N_REASONS
 };
 
-/* A pair of ports, remote and local: */
+/* A pair of ports has a remote one, of the peer, and a local one, of this machine: */
 struct inc_connect_pair {
 	uint8_t remote_dev, remote_port;
 	uint8_t local_dev, local_port;
@@ -407,10 +407,10 @@ struct inc_connect_pair {
 };
 
 struct inc_connect_choice {
-	uint32_t n_pairs; /* number of pairs, the chosen one included */
+	uint32_t n_pairs; /* number of pairs of ports, the chosen one included */
 	const struct inc_connect_pair *pairs;
-	bool zones_ignored; /* no pair had a zone in common */
-	uint64_t counter;   /* the peer's counter, whose remainder chose among pairs that fit */
+	bool zones_ignored; /* zones did not count, because no pair of ports had one in common */
+	uint64_t counter;   /* the peer's counter; its remainder chose among the pairs that fit */
 };
 
 int inc_connect_open(struct inc_connect *ctx, const char *address,
@@ -564,7 +564,7 @@ enum inc_connect_direction {
 
 struct inc_connect_transfer {
 	const struct inc_connect_region *region;
-	void *local;   /* address of the data inside the region */
+	void *local;   /* address of the data in this process, inside the region */
 	uint32_t size; /* bytes */
 	uint32_t remote_key;
 	uint64_t remote_address;
@@ -615,13 +615,15 @@ struct inc_connect_socket_info {
 	unsigned int mtu_bytes;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t messages_sent, messages_received;
-	uint64_t bytes_sent, bytes_received;     /* bytes of messages */
-	uint64_t bytes_read, bytes_written;      /* bytes moved by our transfers */
-	uint64_t credits_sent, credits_received; /* number of buffers that ACKs gave back */
-	uint64_t latency_ns;         /* time from the request, or its arrival, to this socket */
-	uint32_t max_transfer_bytes; /* the most that our port can do in one READ or WRITE */
-	/* The settings of both ends. They live as long as the socket. Their sz says how many of
-	 * them the library has, because both structs can grow. */
+	uint64_t bytes_sent, bytes_received; /* bytes of messages */
+	uint64_t bytes_read, bytes_written;  /* bytes moved by our transfers */
+	/* number of messages' buffers that ACKs gave back, in each direction */
+	uint64_t credits_sent, credits_received;
+	/* time from the request, or its arrival, until this socket was there */
+	uint64_t latency_ns;
+	uint32_t max_transfer_bytes; /* most bytes that our port can move in one READ or WRITE */
+	/* The settings of the connection, which both ends have. They live as long as the socket.
+	 * Their sz says how many of them the library has, because both structs can grow. */
 	const struct inc_connect_settings *settings;
 };
 

@@ -196,26 +196,26 @@ struct inccl_request;
  */
 struct inccl_group_opts {
 	size_t sz; /* sizeof(struct inccl_group_opts) */
-	/* 1 to 64 printable ASCII characters without blanks, the same on every rank. "default" if
-	 * the environment has no name either. */
+	/* Name of the job, the same on every rank: 1 to 64 printable ASCII characters without
+	 * blanks. "default" if the environment has no name either. */
 	const char *job;
 	const char *controller; /* "HOST" or "HOST:PORT" */
-	int rank;               /* 0 to world_size - 1; read only if world_size is not 0 */
-	int world_size;         /* 0: rank and world size come from the environment */
+	int rank;               /* this rank, from 0; read only if world_size is not 0 */
+	int world_size;         /* ranks of the job; 0: it and rank come from the environment */
 	/* Own IPv4 address on the fabric. NULL: the library offers all addresses of the machine,
 	 * and the controller chooses the one that its topology has. */
 	const char *address;
-	const char *interface; /* the interface that has the address, instead of it */
-	/* To look up the controller's name and to reach the controller, by whichever of the name's
-	 * addresses answers first. Default: 5000. */
+	const char *interface; /* the interface that has the address, instead of address */
+	/* Time to look up the controller's name and to reach the controller, by whichever of the
+	 * name's addresses answers first. Default: 5000. */
 	unsigned int connect_timeout_ms;
-	/* Until all ranks have joined. Default: 70000, so that the controller's own limit of 60
-	 * seconds ends the wait and names the missing ranks. If the process stands still, at most
-	 * one second of that time counts. */
+	/* Time until all ranks have joined. Default: 70000, so that the controller's own limit of
+	 * 60 seconds ends the wait and names the missing ranks. If the process stands still, at
+	 * most one second of that time counts. */
 	unsigned int create_timeout_ms;
 	char *error;       /* room for one line that explains a failed creation, or NULL */
 	size_t error_size; /* bytes */
-	/* The library calls it with each decision and its reason, one line at a time without a
+	/* The library calls log with each decision and its reason, one line at a time without a
 	 * newline. The call comes from any thread of the library, or from inside a call of the
 	 * caller's. The callback may ask about errors, ranks and statistics, but must neither
 	 * destroy an object nor wait. It may run while another thread destroys a communicator. So a
@@ -225,7 +225,7 @@ struct inccl_group_opts {
 	 * lines are discarded, or printed to stderr if INCCL_DEBUG=1. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx; /* the callback's first argument */
-	/* 1: a job that runs grows by this rank, and its ranks call inccl_group_grow(). world_size
+	/* 1: this rank joins a job that runs and whose ranks call inccl_group_grow(). world_size
 	 * is then the new size, and rank the old size or more. */
 	int join;
 };
@@ -354,9 +354,8 @@ const char *inccl_group_error(struct inccl_group *group);
  * inccl_group_create(), inccl_communicator_info(), inccl_allreduce()
  */
 enum inccl_transport_kind {
-	INCCL_TRANSPORT_AUTO = 0, /* verbs if there is a usable RDMA port, else soft */
-	/* The library's own RC endpoint on a UDP socket, which needs neither device nor privileges.
-	 */
+	INCCL_TRANSPORT_AUTO = 0, /* verbs if the host has a usable RDMA port, else soft */
+	/* the library's own RC endpoint on a UDP socket, without device or privileges */
 	INCCL_TRANSPORT_SOFT = 1,
 	INCCL_TRANSPORT_VERBS = 2, /* the endpoint of an RDMA device, through libibverbs */
 };
@@ -386,8 +385,8 @@ struct inccl_communicator_opts {
 	unsigned int window;
 	/* A collective fails if it makes no progress for so long. Default: 30000. */
 	unsigned int timeout_ms;
-	/* Until all ranks have their connection. Default: 70000. If the process stands still, at
-	 * most one second of that time counts. */
+	/* Time until all ranks have their connection. Default: 70000. If the process stands still,
+	 * at most one second of that time counts. */
 	unsigned int create_timeout_ms;
 	/* NULL, or room for one line that explains a failed creation, or why a communicator that
 	 * was created has fewer channels than the controller meant it to have */
@@ -396,13 +395,14 @@ struct inccl_communicator_opts {
 	/* Settings of the verbs transport, "key=value,...". They override those of the variable
 	 * INCCL_VERBS, which has the same form. docs/verbs.md lists them. */
 	const char *verbs;
-	/* The same on every rank. If it is not the machine's order, each collective converts its
-	 * packets in the library's own memory, one window of packets for all collectives. */
+	/* Byte order of elements on the wire, the same on every rank. If it is not the machine's
+	 * order, each collective converts its packets in the library's own memory, one window of
+	 * packets for all collectives. */
 	enum inccl_byte_order byte_order;
 	unsigned int unused; /* padding of earlier versions, which may have any value */
-	/* 1 to 16, of which each counts towards quotas like a communicator. The least that a rank
-	 * asks for counts, and all ranks have fewer if one is refused. Default: by the CPUs and
-	 * queues of switches 1 to 4; 1 if a switch or this host has fewer than 4 CPUs. */
+	/* Number of channels, 1 to 16. Each counts towards quotas like a communicator. The least
+	 * that a rank asks for counts, and all ranks have fewer if one is refused. Default: 1 to 4
+	 * by the CPUs and queues of switches; 1 if a switch or this host has fewer than 4 CPUs. */
 	unsigned int channels;
 };
 
@@ -684,16 +684,16 @@ enum inccl_mode {
 
 struct inccl_collective_opts {
 	size_t sz;
-	enum inccl_mode mode; /* how this rank's data move; ranks may differ */
+	enum inccl_mode mode; /* how this rank's data move; ranks may differ in that */
 	/* This collective fails if it makes no progress for so long, and the communicator fails
 	 * with it. Default: the communicator's timeout_ms. */
 	unsigned int timeout_ms;
 	char *error;       /* room for one line that says why the start is refused, or NULL */
 	size_t error_size; /* bytes */
-	/* Elements that share an exponent, counted from the first one of send. Default: 64. It is
-	 * read for SUM and AVG of floats that are sent as integers, and must be the same on every
-	 * rank. If ranks differ in it, in float_exponent, in the type of floats or in the operator,
-	 * the communicator ends with -EREMOTEIO on every rank. */
+	/* Number of elements that share an exponent, from the first one of send on. Default: 64.
+	 * It is read for SUM and AVG of floats that are sent as integers, and must be the same on
+	 * every rank. If ranks differ in it, in float_exponent, in the type of floats or in the
+	 * operator, the communicator ends with -EREMOTEIO on every rank. */
 	unsigned int float_block;
 	/* NULL, or -126 to 128, the same on every rank: each element of each rank is below
 	 * 2^*float_exponent in size. Then the ranks need not exchange their largest elements first,
