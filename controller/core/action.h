@@ -36,7 +36,8 @@ enum inc_action_kind {
 	ACTION_IDLE,
 	/* ends a client's connection, because its member has connected again by another one */
 	ACTION_REPLACE,
-	ACTION_ASK, /* a request to a switch, whose answer becomes CORE_EVENT_ANSWER */
+	/* sends a request to a switch; the core receives the answer as CORE_EVENT_ANSWER */
+	ACTION_ASK,
 	/* the answer to a switch's hello, with the communicators that the switch must keep */
 	ACTION_WELCOME,
 	ACTION_STORE, /* writes a changed row of the database, or removes a row */
@@ -49,9 +50,10 @@ enum inc_asked {
 	ASKED_CONFIGURE, /* request to make a communicator */
 	/* request that tells a switch's communicator the numbers of its neighbours' connections */
 	ASKED_CONNECT,
-	ASKED_REMOVE,  /* request to remove a communicator */
-	ASKED_WAITING, /* question for the ranks for whose packets a communicator waits */
-	ASKED_RESULTS, /* question for the number of results that a communicator has made */
+	ASKED_REMOVE, /* request to remove a communicator */
+	/* question to a switch: for packets of which ranks does a communicator wait? */
+	ASKED_WAITING,
+	ASKED_RESULTS, /* question to a switch: how many results has a communicator made? */
 };
 
 enum inc_stored {

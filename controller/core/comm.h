@@ -20,10 +20,12 @@ struct inc_group;
 struct inc_member;
 
 enum inc_comm_phase {
-	COMM_COLLECTING,  /* waits for message C of each member, which asks for the communicator */
-	COMM_WAIT_SWITCH, /* waits for switches to connect, or to answer earlier requests */
-	COMM_CONFIGURING, /* waits for the switches to make the communicator */
-	COMM_CONFIGURED,  /* waits for message ready of each member */
+	/* the communicator waits for message C of each member, which asks for it */
+	COMM_COLLECTING,
+	/* the communicator waits for switches to connect, or to answer earlier requests */
+	COMM_WAIT_SWITCH,
+	COMM_CONFIGURING, /* the communicator waits until all its switches have made it */
+	COMM_CONFIGURED,  /* the communicator waits for message ready of each member */
 	COMM_STARTED,
 	/* failed after it was made; stays visible to tools until the members leave it */
 	COMM_FAILED,
@@ -38,7 +40,7 @@ enum inc_config_state {
 	/* CONFIG_TOLD: the switch has the communicator, but has not answered message connect yet.
 	 * That message has the numbers of the neighbours' connections. */
 	CONFIG_TOLD,
-	CONFIG_REFUSED, /* the switch does not have the communicator */
+	CONFIG_REFUSED, /* the switch does not have the communicator, and will not get it */
 };
 
 struct inc_comm_member {
@@ -56,10 +58,11 @@ struct inc_comm_member {
 	unsigned int message_packets;
 	unsigned int window_messages; /* most messages of the member that may be in flight */
 	enum inc_byte_order byte_order;
-	enum inc_float_form floats; /* form of floats that the member supports */
+	/* form of floats that the member supports: native, or only fixed point */
+	enum inc_float_form floats;
 	/* number of channels that the member wants; 0: the controller chooses */
 	unsigned int channels;
-	bool reorder; /* the member takes results and sends contributions in any order */
+	bool reorder; /* the member accepts results and sends contributions in any order */
 	struct inc_route_member route;
 	bool has_endpoint; /* the member is in the hash of endpoints of the core */
 	LIST_ENTRY(inc_comm_member) endpoint;
@@ -142,14 +145,14 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 	__attribute__((format(printf, 4, 5)));
 /* Sends the error of the failed communicator to the member of rank "to". */
 void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank);
-/* All switches have made the communicator: sends the members the answer to C. */
+/* Sends the members the answer to message C, because all switches have made the communicator. */
 void inc_comm_configured(struct inc_comm *comm);
 /* Removes the communicator from its switches, and frees it. */
 void inc_comm_end(struct inc_comm *comm);
 /* Does the same as inc_comm_end() if all members have destroyed the communicator or are gone. */
 void inc_comm_end_unused(struct inc_comm *comm);
-/* A member has left: frees the REFUSED communicators whose error all other members have
- * received. */
+/* Frees the REFUSED communicators whose error all members that are left have received. Called when
+ * a member has left. */
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* Makes a STARTED communicator of an earlier controller from a member's claim. sw: the member's
@@ -158,8 +161,8 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_cl
 				struct inc_core_switch *sw);
 /* Adds a switch to a communicator that inc_comm_adopt() has made. Returns 0 or -ENOMEM. */
 int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw);
-/* A switch of a communicator that inc_comm_adopt() has made has connected: sets the mode of the
- * switch's node. */
+/* Sets the mode of a switch's node in a communicator that inc_comm_adopt() has made, because the
+ * switch has connected. */
 void inc_comm_adopt_mode(struct inc_comm *comm, const struct inc_core_switch *sw);
 /* Makes a COLLECTING communicator for a row of the database. Returns NULL if there is no memory. */
 struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index);

@@ -16,7 +16,8 @@ struct inc_core_switch;
 
 /* ---- comm_config.c ---- */
 
-/* All members have asked for the communicator: finds a tree and configures its switches. */
+/* Finds a tree for the communicator and configures its switches, because all members have asked for
+ * it. */
 void inc_comm_configure(struct inc_comm *comm);
 void inc_comm_unconfigure(struct inc_comm *comm);
 /* Finds the first switch of the communicator's tree that is not connected; NULL if all are. */

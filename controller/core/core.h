@@ -107,11 +107,12 @@ struct inc_core {
 struct inc_core_client {
 	struct inc_core *core;
 	const char *address; /* IP address of the peer, without the port */
-	const char *peer;    /* address and port of the peer, for the log */
+	const char *peer;    /* IP address and port of the client, for the log */
 	/* member that uses the connection; NULL: the client is in no group */
 	struct inc_member *member;
-	struct inc_derivation *derivation; /* derivation in which the client waits, or NULL */
-	unsigned int place;                /* index of the client in the derivation's members */
+	/* derivation of a group in which the client waits; NULL: none */
+	struct inc_derivation *derivation;
+	unsigned int place; /* index of the client in the derivation's members */
 	/* no memory was left for a message to the client, so its connection must end */
 	bool message_lost;
 };

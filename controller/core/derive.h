@@ -16,8 +16,9 @@
 #include "lib/conf/messages.h"
 
 enum inc_derive_phase {
-	DERIVE_COLLECTING, /* waits for the ranks that must take part */
-	DERIVE_REFUSED,    /* failed; stays until each rank has the error */
+	DERIVE_COLLECTING, /* the derivation waits for the ranks that must take part */
+	/* the derivation has failed; it stays until each rank has received the error */
+	DERIVE_REFUSED,
 };
 
 struct inc_derive_member {

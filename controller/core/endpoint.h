@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoints at which members receive: no two communicators may use the same (endpoint.c). */
+/* The endpoints at which members receive. endpoint.c checks that no two communicators use the same
+ * one. */
 #ifndef INC_CORE_ENDPOINT_H
 #define INC_CORE_ENDPOINT_H
 

@@ -31,7 +31,7 @@ struct inc_member {
 };
 
 enum inc_group_phase {
-	GROUP_FORMING,  /* waits until all ranks have joined */
+	GROUP_FORMING,  /* the group waits until all ranks have joined */
 	GROUP_RUNNING,  /* all ranks have joined */
 	GROUP_RESTORED, /* restored from the database; runs again as soon as all ranks are back */
 	/* GROUP_RETURNING: the ranks of an earlier controller's group come back. Nothing new begins
@@ -61,7 +61,8 @@ struct inc_group {
 	/* The number of derivations from this group so far. derived[0] counts splits, duplicates
 	 * and grows, and derived[1] shrinks (inc_derive_count()). */
 	uint32_t derived[2];
-	struct inc_core_timer timer; /* runs while FORMING, RESTORED, RETURNING or SETTLED */
+	/* limit of the phases FORMING, RESTORED, RETURNING and SETTLED */
+	struct inc_core_timer timer;
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms;   /* number of communicators in comms that are not REFUSED */
 	unsigned int n_refused; /* number of communicators in comms that are REFUSED */

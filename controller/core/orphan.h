@@ -25,9 +25,9 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number);
  * communicator. Members that claim the part of another switch receive the error. */
 void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text);
 bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
-/* A member has claimed the communicator: its orphans on all switches end, and these switches become
- * switches of the communicator. The communicator fails if one of them has reported a failure
- * (inc_comm_apply_reports()). Returns 0 or -ENOMEM. */
+/* Gives a communicator its orphans, because a member has claimed it: the orphans on all switches
+ * end, and their switches become switches of the communicator. The communicator fails if one of the
+ * switches has reported a failure (inc_comm_apply_reports()). Returns 0 or -ENOMEM. */
 int inc_orphans_take(struct inc_comm *comm);
 /* Handles that a switch is lost. Its orphans are freed, because its next hello lists its
  * communicators again. Orphans that ended with the switch's daemon stay for the group timeout, so

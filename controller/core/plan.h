@@ -68,7 +68,7 @@ enum inc_plan_limit {
 };
 
 struct inc_plan_switch {
-	unsigned int sw;       /* index of the switch in the topology */
+	unsigned int sw;       /* index in the topology of the switch that the plan uses */
 	unsigned int children; /* number of hosts and switches below the switch */
 	double cpu_us;         /* for each AllReduce */
 };

@@ -20,7 +20,7 @@
 struct inc_spot {
 	unsigned int stamp;    /* stamp of the attempt that has the switch in its tree */
 	unsigned int children; /* number of children that the switch has in the tree so far */
-	unsigned int up;       /* edge from the switch to its parent, or NO_EDGE */
+	unsigned int up;       /* edge that leads from the switch to its parent, or NO_EDGE */
 	/* Stamp of the last round that has visited the switch. A round visits it as a possible
 	 * parent (count_parents()), as a full parent whose children may move (make_place()), or on
 	 * the paths up from a leaf (climb()). */
@@ -55,7 +55,7 @@ struct inc_routes {
 	 * with the nearest roots finds no tree. */
 	struct inc_order one;
 	struct inc_route_use *use;
-	struct inc_msg_limits *limits; /* limits of each switch; 0: no limit */
+	struct inc_msg_limits *limits; /* limits of each switch's resources; 0: no limit */
 	enum inc_mode_of_switch *mode; /* mode of each switch */
 	bool *there;                   /* whether each switch is connected */
 	bool *avoided;                 /* whether trees avoid each switch */

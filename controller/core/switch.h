@@ -13,7 +13,7 @@
 
 #define CTL_MIN_QPN    0x100 /* real devices reserve the queue pair numbers below */
 #define CTL_MAX_LISTED 4096  /* most communicators that a hello can list */
-/* A communicator begins only while its switches have at most so many requests under way. */
+/* A communicator begins only while each of its switches has fewer requests under way. */
 #define CTL_MAX_REQUESTS 64
 
 struct inc_core;
@@ -46,8 +46,8 @@ struct inc_core_switch {
 	unsigned int index; /* index of the switch in the topology */
 	bool connected;
 	/* The reason why the controller closes the switch's connection: a message that the switch
-	 * must have was lost. NULL: the connection stays. The switch connects again by itself, and
-	 * its welcome lists the communicators to keep. */
+	 * must have was lost. It is NULL if the connection stays. The switch connects again by
+	 * itself, and its welcome lists the communicators to keep. */
 	const char *to_drop;
 	/* wall-clock time at which the switch became connected or absent */
 	uint64_t since_at_ms;

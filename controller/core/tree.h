@@ -22,7 +22,7 @@ struct inc_route_end {
 	struct inc_rc_end end;
 	/* the end's switch is in termination mode and has not sent the end's numbers yet */
 	bool open;
-	/* queue pair number that the controller has allocated for the end; 0: none */
+	/* queue pair number that the controller has allocated for this end; 0: none */
 	uint32_t given;
 };
 

@@ -14,9 +14,9 @@
 struct inc_request;
 
 enum inc_link_state {
-	LINK_GREETING, /* a new connection, which has not sent its hello */
-	LINK_SWITCH,   /* the connection of a switch, after hello */
-	LINK_ASKED,    /* like LINK_SWITCH, but the switch has not answered a ping yet */
+	LINK_GREETING, /* LINK_GREETING: the connection is new and has not sent its hello */
+	LINK_SWITCH,   /* LINK_SWITCH: the connection has sent the hello of a switch */
+	LINK_ASKED,    /* LINK_ASKED: the connection of a switch that has not answered a ping yet */
 	LINK_CLOSED,
 };
 

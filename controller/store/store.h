@@ -25,9 +25,9 @@ struct inc_store;
 int inc_store_open(const char *path, struct inc_store **store, bool *fresh, struct inc_err *err);
 void inc_store_close(struct inc_store *store); /* Closes the database. store may be NULL. */
 
-/* The functions below work on an open database; those that read or write rows are called between
- * begin and commit. After an error the caller calls rollback, which undoes all changes since begin.
- * They return 0 or -errno, such as -ENOSPC, -EROFS, -EIO, -ENOMEM. */
+/* Rows are written and removed between begin and commit. After an error the caller calls rollback,
+ * which undoes all changes since begin. The functions below return 0 or -errno, such as -ENOSPC,
+ * -EROFS, -EIO, -ENOMEM. */
 int inc_store_begin(struct inc_store *store, struct inc_err *err);
 int inc_store_commit(struct inc_store *store, struct inc_err *err);
 void inc_store_rollback(struct inc_store *store);

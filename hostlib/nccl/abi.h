@@ -163,7 +163,7 @@ struct ha_nccl_properties_v11 {
 	int device_version;
 	struct ha_nccl_vdevice virtual_device;
 	size_t max_p2p_bytes, max_coll_bytes;
-	/* largest combination of requests; 1: the device does not combine any */
+	/* most requests that the device combines into one; 1: it combines none */
 	int max_multi_request_size;
 };
 

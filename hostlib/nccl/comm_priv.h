@@ -61,7 +61,7 @@ struct ha_request {
 
 enum ha_stage {
 	HA_STAGE_CONNECTING,
-	HA_STAGE_HELLO,   /* the comm waits for the peer's HELLO */
+	HA_STAGE_HELLO,   /* the comm waits for message HELLO of its peer */
 	HA_STAGE_BRINGUP, /* the comm waits for its first path, that of epoch 0 */
 	HA_STAGE_UP,
 	HA_STAGE_LOST, /* the comm never came up, for the reason in comm->error */

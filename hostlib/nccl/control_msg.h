@@ -124,8 +124,8 @@ struct ha_slot_wire {
 	uint32_t bytes;
 	uint32_t tag;
 	uint32_t epoch;
-	uint8_t index; /* index of the slot in its group */
-	uint8_t slots; /* number of slots in the group */
+	uint8_t index; /* index of the slot among those of its request (a group) */
+	uint8_t slots; /* number of slots of that request */
 	uint16_t zero;
 	uint32_t sequence;
 };

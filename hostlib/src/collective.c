@@ -554,7 +554,7 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 		inccl_comm_enter(comm);
 		inccl_comm_drive(comm, req, deadline_ns, cancel_state);
 	} else {
-		/* inccl_collective_run() leaves this call to inccl_wait() */
+		/* a call of inccl_collective_run() has not called inccl_comm_leave() before */
 		inccl_comm_leave(comm);
 	}
 	if (req->done && req->part)

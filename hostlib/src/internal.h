@@ -99,7 +99,7 @@ struct inccl_group {
 	int world_size;
 	uint32_t addr;        /* own address in network order, which the controller has chosen */
 	char controller[280]; /* name of the controller, for texts of errors */
-	uint32_t number;      /* the controller's number of the group */
+	uint32_t number;      /* the number by which the controller knows the group */
 	struct inccl_log *log;
 
 	/* connection to the controller; its fd is -1 if there is none */

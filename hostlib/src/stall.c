@@ -22,9 +22,9 @@ static uint64_t limit_at_ns(const struct inccl_communicator *comm)
 	return at;
 }
 
-/* Returns when the communicator fails if nothing moves until then. That is limit_at_ns(), or, if
- * the controller is lost, ORPHAN_TIMEOUT_MS after the loss or the last movement, if this is
- * earlier. */
+/* Returns when the communicator fails if nothing moves until then. That is limit_at_ns(). If the
+ * controller is lost, it is ORPHAN_TIMEOUT_MS after the later of the loss and the last movement, if
+ * that is earlier. */
 static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 {
 	uint64_t at = limit_at_ns(comm), orphaned = comm->orphan_at_ns;

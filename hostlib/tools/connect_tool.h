@@ -23,7 +23,7 @@ struct connect_tool {
 	 * over HTTP. */
 	const char *listen, *figures_at;
 	unsigned int timeout_ms;
-	uint64_t bytes; /* size of a message or a transfer */
+	uint64_t bytes; /* size in bytes of each message or transfer that is measured */
 	unsigned int iters;
 	enum connect_mode mode;
 	bool json, figures, allow_no_usable_devices;

@@ -61,7 +61,7 @@ struct ha_net {
 	};
 	void *context; /* v11 */
 	bool ready;    /* init has succeeded */
-	/* the attributes that were last passed to setNetAttr, in version 11 */
+	/* argument with which setNetAttr was last called, in version 11 of the interface */
 	struct ha_nccl_attr attr;
 	struct {
 		uint64_t count, max_ns;
