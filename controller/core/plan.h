@@ -37,10 +37,10 @@ struct inc_plan_costs {
 };
 
 /*
- * The costs for each mode and type. `alone` holds if every process has a core of its own, on which
- * it polls while it waits. `crowded` and `packed` hold if processes share cores, because then they
- * sleep and the kernel switches between them. `packed` is for more than two hosts on each core,
- * where a collective needs more such switches.
+ * The costs for each mode and type. In `alone` every process has a core of its own, on which it
+ * polls while it waits. In `crowded` and `packed` processes share cores, so they sleep while they
+ * wait, and the kernel switches between them. In `packed` more than two hosts share each core, so a
+ * collective needs more such switches.
  */
 struct inc_plan_table {
 	struct inc_plan_costs alone[INC_N_MODES][INC_PLAN_TYPES];

@@ -69,7 +69,7 @@ int inc_route_known_add(struct inc_tree **tree, unsigned int sw);
 /* Frees a tree and subtracts its load from its switches and links. tree may be NULL. */
 void inc_route_release(struct inc_routes *routes, struct inc_tree *tree);
 
-/* What all communicators together use on a switch. */
+/* The use of a switch by all communicators together. */
 struct inc_route_use {
 	/* resources of the switch that communicators in passthrough mode use */
 	struct inc_load taken;

@@ -21,9 +21,9 @@ struct inc_spot {
 	unsigned int stamp;    /* stamp of the attempt that has the switch in its tree */
 	unsigned int children; /* number of children that the switch has in the tree so far */
 	unsigned int up;       /* edge that leads from the switch to its parent, or NO_EDGE */
-	/* Stamp of the last round that has visited the switch. A round visits it as a possible
-	 * parent (count_parents()), as a full parent whose children may move (make_place()), or on
-	 * the paths up from a leaf (climb()). */
+	/* Stamp of the last round that has visited the switch. There are three kinds of rounds: for
+	 * possible parents (count_parents()), for full parents whose children may move
+	 * (make_place()), and for paths up from a leaf (climb()). */
 	unsigned int seen;
 	/* number of switches on the present level that could have this switch as their parent */
 	unsigned int could;

@@ -151,10 +151,10 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
  * positive errno with its text. */
 typedef void (*inc_switch_reply)(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 				 const char *text, json_t *answer, uint64_t arg);
-/* Sends a request (configure, connect, remove or query) with a new sequence number to a switch.
- * fields is the struct of the message. reply is called once, later, from the loop, with the answer
- * or the switch's error, ETIMEDOUT or ECONNRESET. Returns -errno if the request could not be sent;
- * then reply is not called. */
+/* Sends a request (configure, connect, remove or query) with a new sequence number to a switch. The
+ * struct of the message is in fields. The loop calls reply once, later, with the answer or the
+ * switch's error, ETIMEDOUT or ECONNRESET. Returns -errno if the request could not be sent; then
+ * reply is not called. */
 int inc_switch_request(struct inc_ctl *ctl, struct inc_core_switch *sw, enum inc_message_id id,
 		       const void *fields, inc_switch_reply reply, uint64_t arg);
 

@@ -32,8 +32,8 @@ int connect_rtr_start(struct inc_connect *ctx, struct inc_connect_socket *socket
 		      void *arg, struct connect_rtr **rtr, struct inc_err *err);
 
 /* Stops a socket, as CONNECT_ACTION_STOP asks. While its move to RTR runs (*rtr is not NULL), it
- * cannot be stopped, so the socket is left to the loop, which destroys it when the move ends. Then
- * *rtr and *socket become NULL. */
+ * cannot be stopped. Then it is left to the loop, which destroys it when the move ends, and *rtr
+ * and *socket become NULL. */
 void connect_rtr_stop(struct connect_rtr **rtr, struct inc_connect_socket **socket);
 
 /* Waits for all moves to RTR that still run, and destroys the sockets that their owners have given

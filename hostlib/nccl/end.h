@@ -43,7 +43,7 @@ struct ha_times {
 /* number of RTOs for which an end that is DONE still answers its peer */
 #define HA_LINGER_RTOS 2u
 
-/* What happened in one failover, for a line of the log. */
+/* The record of one failover, for a line of the log. */
 struct ha_failover {
 	uint32_t epoch; /* number of the new epoch */
 	enum ha_cause cause;

@@ -19,7 +19,7 @@
 
 static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
 
-/* What init of version 11 returns to NCCL as a context, for one NCCL communicator. */
+/* The context that init of version 11 returns to NCCL, for one NCCL communicator. */
 struct context {
 	struct ha_plugin *plugin;
 	int traffic_class;

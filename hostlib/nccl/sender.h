@@ -52,9 +52,9 @@ struct ha_sender {
 	uint32_t first, next, look;
 	/* time of the last completion in this epoch, or of the epoch's beginning */
 	uint64_t progress_at_ns;
-	/* Bit arrays with a bit for each index of the ring. used: the slot is bound to a request or
-	 * complete. complete: its payload is acknowledged or reported. described: the receiver has
-	 * described it in this epoch. */
+	/* Bit arrays with a bit for each index of the ring. In `used` the slot is bound to a
+	 * request or complete. In `complete` its payload is acknowledged or reported. In
+	 * `described` the receiver has described the slot in this epoch. */
 	uint64_t used[HA_SLOTS / 64], complete[HA_SLOTS / 64], described[HA_SLOTS / 64];
 	struct ha_slot slot[HA_SLOTS];
 };

@@ -52,7 +52,7 @@ struct inccl_open_opts {
 	void *log_ctx;
 };
 
-/* What the controller must know about an endpoint: it is in message C. */
+/* The properties of an endpoint that the controller must know, because message C has them. */
 struct inccl_own {
 	/* numbers of this end of the connection, without its address and kind */
 	struct inc_rc_end end;

@@ -69,7 +69,7 @@ int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket
 void connect_print_devices(const struct connect_tool *tool,
 			   const struct inc_connect_devices *devices);
 
-/* What the steps of inc-connect connect have found. The pointer of a step that was not reached is
+/* The findings of the steps of inc-connect connect. The pointer of a step that was not reached is
  * NULL. */
 struct connect_outcome {
 	const struct connect_found *found;

@@ -55,7 +55,7 @@ static const struct inc_program program = {
 	.check = check_job,
 };
 
-/* What a rank tells the other ranks about its file, as 32-bit numbers. In a vector with the
+/* The description of a rank's file for the other ranks, as 32-bit numbers. In a vector with the
  * descriptions of all ranks, each number is written by one rank. */
 struct file_description {
 	int32_t op; /* the operator plus 1, because a rank that has sent nothing has 0 */

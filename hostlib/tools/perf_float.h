@@ -12,7 +12,7 @@
  * apply to them. */
 void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum inccl_op op,
 		     uint32_t rank, uint32_t iter);
-/* What determines the allowed error of a result, beside the elements. */
+/* The parameters of the allowed error of a result, beside the elements. */
 struct perf_bound {
 	bool native;             /* the switches add floats as they are, not as integers */
 	unsigned int float_bits; /* float_bits of the communicator, if the switches add integers */

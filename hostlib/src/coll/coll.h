@@ -53,7 +53,7 @@ struct inccl_call {
 	int root;
 };
 
-/* What a checked call needs: its shape, and its sizes in bytes. */
+/* A checked call, with its shape and with its sizes in bytes. */
 struct inccl_plan {
 	const struct inccl_call *call;
 	struct inccl_shape shape;
