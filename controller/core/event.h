@@ -60,7 +60,7 @@ struct inc_core_event {
 			int wrong;
 			struct inc_err *why;
 		};
-		/* of CORE_EVENT_READY and _DESTROY: the communicator's number */
+		/* the communicator's number, for CORE_EVENT_READY and CORE_EVENT_DESTROY */
 		uint32_t number;
 		struct { /* members of LEFT */
 			/* the client has ended its connection in order, with a message bye */
@@ -116,7 +116,8 @@ struct inc_core_event {
 			int *error;
 			struct inc_err *said;
 		};
-		/* of CORE_EVENT_STORED; stored is 0, or -errno with the reason in *because */
+		/* members of CORE_EVENT_STORED; stored is 0, or -errno with the reason in *because
+		 */
 		struct {
 			uint32_t group;
 			uint32_t communicator;

@@ -53,7 +53,7 @@ extern const struct inc_plan_table inc_plan_measured;
 
 struct inc_plan_job {
 	unsigned int ranks; /* number of ranks, one on each of the first hosts of the topology */
-	uint64_t bytes;     /* of the vector */
+	uint64_t bytes;     /* size of the vector */
 	enum inc_plan_type type;
 	/* number of cores that all hosts and switches share, as in a lab; 0: each of them is a
 	 * machine of its own */
@@ -76,7 +76,7 @@ struct inc_plan_switch {
 struct inc_plan {
 	/* termination if all switches are in that mode, else passthrough */
 	enum inc_mode_of_switch mode;
-	unsigned int payload; /* of a packet, in bytes */
+	unsigned int payload; /* largest payload of a packet, in bytes */
 	/* number of packets that each host sends, and also receives */
 	uint64_t packets;
 	unsigned int slots; /* slots that the communicator has on each of its switches */

@@ -103,7 +103,7 @@ static void print_missing(const json_t *missing)
 /* A line of the output of incctl waiting: the peers that a switch waits for in a communicator. */
 struct line {
 	const json_t *sw, *entry;
-	long long since_ms; /* time in ms since which the first of these peers has been missing */
+	long long since_ms; /* time in ms for which the longest missing peer has been missing */
 };
 
 static long long longest(const json_t *entry)

@@ -99,7 +99,7 @@ struct ha_control_msg {
 	union {
 		struct ha_hello hello;
 		struct ha_path_info path;
-		struct ha_report report; /* of REPORT, and of a receiver's CLOSE */
+		struct ha_report report; /* in REPORT, and in a receiver's CLOSE */
 	};
 };
 

@@ -80,7 +80,7 @@ static int register_host(struct ha_region *region, struct ha_caches *caches,
 
 	if (!cache)
 		return -ENOMEM;
-	/* of an empty region one byte is registered, so that the region has keys */
+	/* an empty region registers one byte, so that it has keys */
 	ret = inc_rdma_cache_get(cache, region->address, region->bytes ?: 1, ACCESS,
 				 &region->mr[rail]);
 	if (!ret)
