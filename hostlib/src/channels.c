@@ -112,6 +112,23 @@ static int check_failed(struct inccl_communicator *lead, struct inc_err *err)
 	return ret;
 }
 
+/* Ends the creation of a communicator whose channel n has failed on this rank. The other ranks may
+ * have that channel and wait for this rank's request for the next one, so its failure is reported.
+ */
+static void fail_creation(struct inccl_communicator *lead, unsigned int n, unsigned int wanted,
+			  int error, const char *text)
+{
+	pthread_mutex_lock(&lead->lock);
+	inccl_comm_fail_locked(lead, error, -1, text);
+	pthread_mutex_unlock(&lead->lock);
+	if (n + 1 == wanted)
+		return;
+	pthread_mutex_lock(&lead->group->lock);
+	inccl_control_report_creation(lead->group, inc_channel_index(lead->index, n + 1), -1, error,
+				      text);
+	pthread_mutex_unlock(&lead->group->lock);
+}
+
 /* Creates the further channels of a communicator, one after the other. If one is refused, all ranks
  * get the same error, and the communicator has fewer channels on all of them. After any other error
  * the other ranks may have the channel. Then the communicator fails, because all ranks must cut
@@ -129,11 +146,8 @@ static int add_channels(struct inccl_communicator *lead, const struct inccl_comm
 		ret = add_channel(lead, n, opts, limit, &agreed, &why);
 		n += !ret;
 	}
-	if (!agreed) {
-		pthread_mutex_lock(&lead->lock);
-		inccl_comm_fail_locked(lead, -ret, -1, why.msg);
-		pthread_mutex_unlock(&lead->lock);
-	}
+	if (!agreed)
+		fail_creation(lead, n, wanted, -ret, why.msg);
 	failed = check_failed(lead, err);
 	if (failed)
 		return failed;

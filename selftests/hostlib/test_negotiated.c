@@ -110,6 +110,7 @@ struct wide {
 	struct rc_peer second; /* the peer of channel 1 */
 	char conn[2][512];
 	const char *answers[16];
+	unsigned int channels;
 	char why[256];
 	int32_t numbers[128];
 };
@@ -123,16 +124,16 @@ struct wide {
 static int wide_up(struct wide *w, const char *third, const char *fourth)
 {
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
-		   .payload = 1024, .window = 8, .create_timeout_ms = PATIENT_MS, .channels = 2,
-		   .error = w->why, .error_size = sizeof(w->why));
+		   .payload = 1024, .window = 8, .create_timeout_ms = PATIENT_MS,
+		   .channels = w->channels, .error = w->why, .error_size = sizeof(w->why));
 	static const char conn[] =
 		"{\"type\":\"C\",\"comm\":%s,\"communicator\":%u,\"payload\":1024,\"slots\":8,"
 		"\"channels\":%u,\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\","
 		"\"peer_port\":%u,\"peer_qp\":%u,\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n";
 	char error[256];
 
-	snprintf(w->conn[0], sizeof(w->conn[0]), conn, "0", 12, 2, rc_peer_open(&w->fx.peer),
-		 RC_PEER_QPN);
+	snprintf(w->conn[0], sizeof(w->conn[0]), conn, "0", 12, w->channels,
+		 rc_peer_open(&w->fx.peer), RC_PEER_QPN);
 	snprintf(w->conn[1], sizeof(w->conn[1]), conn, FURTHER, 13, 1, rc_peer_open(&w->second),
 		 RC_PEER_QPN);
 	w->answers[0] = JOINED;
@@ -160,8 +161,11 @@ static int wide_setup(void **state)
 	struct wide *w = calloc(1, sizeof(*w));
 
 	*state = w;
+	if (!w)
+		return -1;
+	w->channels = 2;
 	inccl_channel_part_bytes = sizeof(w->numbers) / 2;
-	return w ? 0 : -1;
+	return 0;
 }
 
 static int wide_teardown(void **state)
@@ -333,6 +337,22 @@ static void unknown_end_of_a_channel(void **state)
 	assert_string_not_equal(w->why, "");
 }
 
+/* Channel 1 starts on all ranks and fails on this one. The others may ask for channel 2 already, so
+ * this rank reports that channel 2 fails, too. */
+static void failure_between_channels(void **state)
+{
+	struct wide *w = *state;
+
+	w->channels = 3;
+	assert_int_equal(wide_up(w, NULL,
+				 "{\"type\":\"failed\",\"communicator\":13,\"errno\":\"EIO\","
+				 "\"message\":\"a cable broke\"}\n" STARTED_2),
+			 -EIO);
+	assert_null(w->fx.comm);
+	assert_non_null(strstr(w->why, "a cable broke"));
+	assert_true(rank_reported(&w->fx, "\"type\":\"failed\",\"comm\":268435456"));
+}
+
 /* The channel of an earlier communicator has the next number, so no more communicators are made,
  * and the controller is not asked. */
 static void last_number(void **state)
@@ -380,6 +400,7 @@ int main(void)
 		WIDE(own_failure_of_a_channel),
 		WIDE(refused_channel),
 		WIDE(unknown_end_of_a_channel),
+		WIDE(failure_between_channels),
 		WIDE(last_number),
 		WIDE(freed_by_a_child),
 	};
