@@ -23,8 +23,8 @@
 static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache)
 {
 	const __u32 *headers = data + INC_ETH_LEN;
-	/* the words of IP are 0..4, those of UDP 5..6, and those of the BTH 7..9; the last has the
-	 * PSN */
+	/* the headers as ten words: five of IP, two of UDP and three of the BTH, the last of which
+	 * has the PSN */
 	__u32 w[INC_IP_TO_BTH_LEN / 4];
 	__u64 cached = *(volatile __u64 *)cache;
 	__u32 state;
@@ -43,8 +43,9 @@ static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache
 	return inc_crc_word(state, headers[9]);
 }
 
-/* Rewrites the frame as an ACK packet. ackreq_psn: the PSN, with INC_BTH_ACKREQ or without. Returns
- * outcome, or the counter of the reason why no answer is possible. */
+/* Rewrites the frame as an ACK packet, that is an ACK or a NAK, for its sender. ackreq_psn: the
+ * PSN, with INC_BTH_ACKREQ or without. Returns the counter `outcome`, or the counter of the reason
+ * why the frame cannot become an answer. */
 static __always_inline enum inc_counter_id
 inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m,
 	   __u8 syndrome, __u32 ackreq_psn, __u32 msn, enum inc_counter_id outcome)
@@ -58,7 +59,8 @@ inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_ma
 	if (!peer.word)
 		return INC_CTR_DROP_NO_MAC;
 
-	/* a short frame on a veth has no room at its end, but every frame has room at its start */
+	/* a frame that is shorter than the answer grows at its start, where every frame has room;
+	 * on a veth a short frame has no room at its end */
 	if (delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
 		      : delta > 0 && bpf_xdp_adjust_head(ctx, -delta))
 		return INC_CTR_DROP_NO_ROOM;
@@ -110,12 +112,14 @@ static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
 		m->st->rnrs_sent++;
 	else
 		m->st->naks_sent++;
-	/* where a NAK names gaps, an MSN of 0 names all packets from the PSN on */
+	/* with INC_COMM_F_REORDER the MSN of a NAK names a gap, and an MSN of 0 requests all
+	 * packets from the PSN on */
 	return inc_answer(ctx, pkt, m, syndrome, psn & INC_PSN_MASK,
 			  m->comm->flags & INC_COMM_F_REORDER ? 0 : m->st->msn, outcome);
 }
 
-/* Answers a packet with a NAK that names this gap. */
+/* Answers a packet with a NAK that names a gap: the missing packets that begin with the expected
+ * one. gap: the MSN of this NAK, which describes the gap. */
 static __always_inline enum inc_counter_id inc_answer_gap(struct xdp_md *ctx,
 							  const struct inc_packet *pkt,
 							  const struct inc_match *m, __u32 gap)

@@ -42,7 +42,8 @@ struct inc_place {
 	__u64 r;
 	enum inc_fate fate;
 	__u32 syndrome; /* AETH syndrome of the connection or communicator that has ended */
-	__u32 gap;      /* the gap that this packet shows, as a NAK names it; 0: none */
+	/* the gap that this packet shows, in the form of a NAK's MSN (INC_GAP); 0: none */
+	__u32 gap;
 	__u32 slot;
 	__u32 generation;
 	__u32 desc; /* the packet's descriptor, from its immediate or from the packet before it */
@@ -74,8 +75,9 @@ static __always_inline bool inc_order_ok(const struct inc_packet *pkt, const str
 	return !(m->cfg->flags & INC_CONN_F_SWITCH) || !pkt->se == !inc_comm_order(m->comm);
 }
 
-/* Whether the parent's packet is a valid answer to this partial sum. Its message must mirror that
- * of the partial sum. Its length follows from which ranks send and receive data. */
+/* Whether the parent's packet is a valid result for this partial sum. It must be one whole message
+ * that repeats the partial sum's descriptor. Its length follows from which ranks send and receive
+ * data. */
 static __always_inline bool inc_answers(const struct inc_packet *pkt, const struct inc_match *m,
 					const struct inc_buf *partial)
 {
@@ -87,7 +89,8 @@ static __always_inline bool inc_answers(const struct inc_packet *pkt, const stru
 	return inc_answer_fits(desc, pkt->len, partial->len, root_below, m->cfg->ranks);
 }
 
-/* Whether the parent's packet is the result of a partial sum that it can have. */
+/* Whether the parent's packet is the result of a partial sum that this switch has completed. The
+ * parent cannot have any other partial sum. */
 static __always_inline bool inc_is_result(const struct inc_packet *pkt, const struct inc_match *m,
 					  const struct inc_place *at, const struct inc_buf *partial)
 {
@@ -95,7 +98,8 @@ static __always_inline bool inc_is_result(const struct inc_packet *pkt, const st
 	       inc_answers(pkt, m, partial);
 }
 
-/* Whether the child's packet may be a contribution. desc: the packet's descriptor. */
+/* Whether the child's packet is fit to be a contribution: its opcode, byte order and length are
+ * valid, and its descriptor is known. desc: the packet's descriptor. */
 static __always_inline bool inc_is_contribution(const struct inc_packet *pkt,
 						const struct inc_match *m, __u32 desc)
 {
@@ -141,9 +145,10 @@ inc_decide_expected(const struct inc_packet *pkt, const struct inc_match *m, str
 	return INC_CONTINUE;
 }
 
-/* Whether this packet, which is so far ahead of the one expected, may be kept. It must be a whole
- * message that has its descriptor itself, because a missing packet may have another one. After an
- * RNR NAK, or a NAK 60 that names no gap, the peer sends everything again. */
+/* Whether a packet ahead of the expected one may be kept. The packet must be a whole message with
+ * its own descriptor, because a missing packet between may have another descriptor. After an RNR
+ * NAK, or a NAK 60 that names no gap, no packet is kept, because the peer sends all of them
+ * again. */
 static __always_inline bool inc_may_keep(const struct inc_packet *pkt, const struct inc_match *m,
 					 __s32 ahead)
 {
@@ -153,10 +158,10 @@ static __always_inline bool inc_may_keep(const struct inc_packet *pkt, const str
 }
 
 /*
- * Decides the fate of a packet ahead of the expected one that may be kept. Its slot cannot leave
- * the generation that is read here while this child's bit is not set, as in
- * inc_decide_expected(). The child sends the packet only if it has the result of the slot's
- * previous chunk, so its row is free.
+ * Decides the fate of a packet that is ahead of the expected one and may be kept. While this
+ * child's bit is not set, the packet's slot cannot leave the generation that is read here. The
+ * child sends the packet only after it has received the result of the slot's previous chunk. So the
+ * row for this packet is free.
  */
 static __always_inline enum inc_counter_id inc_decide_ahead(const struct inc_packet *pkt,
 							    const struct inc_match *m,
@@ -222,9 +227,9 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 }
 
 /*
- * Whether the packet has a slot and a row. For a contribution and a result inc_decide() has found
- * both. verifier 6.1: it does not relate its knowledge of the pointers to the fate. Without this
- * check it treats them as NULL and rejects the program.
+ * Whether inc_decide() has found a slot and a row for the packet, which is true for every
+ * contribution and result. verifier 6.1: the verifier does not infer from the packet's fate that
+ * both pointers are set, so it rejects the program without this check.
  */
 static __always_inline bool inc_has_place(struct inc_place *at)
 {
@@ -284,7 +289,8 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 		inc_publish64(&st->ack_asked, at->r + 1);
 }
 
-/* Stores that a packet was kept ahead of a gap, or was named in a NAK. */
+/* Extends `ahead` in the connection's state to this packet, which was kept behind a gap or named in
+ * a NAK. */
 static __always_inline void inc_note_ahead(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 end = at->r + 1 - m->st->rx_next;
@@ -293,7 +299,8 @@ static __always_inline void inc_note_ahead(const struct inc_match *m, const stru
 		m->st->ahead = end;
 }
 
-/* A walk over the chunks of a communicator, from chunk r on. bit: a child's arrival bit, or 0. */
+/* The position of a walk over the chunks of a communicator, which begins at chunk r. bit: the
+ * arrival bit of the child whose contributions count; 0: only complete chunks count. */
 struct inc_walk {
 	__u64 r;
 	__u32 sum_base;
@@ -301,7 +308,8 @@ struct inc_walk {
 	__u32 bit;
 };
 
-/* Whether chunk r is complete, or has the contribution of the child. */
+/* Whether the chunk at the walk's position is complete, or has the contribution of the walk's
+ * child. */
 static __always_inline bool inc_walk_has(const struct inc_walk *w)
 {
 	__u32 key = w->sum_base + (w->r & ((1u << (w->log2_slots & 15)) - 1));
@@ -316,7 +324,7 @@ static __always_inline bool inc_walk_has(const struct inc_walk *w)
 	return later > 0 || (!later && word & w->bit);
 }
 
-/* A walk from chunk r on. */
+/* Begins a walk over chunks (struct inc_walk) at chunk r. */
 static __always_inline struct inc_walk inc_walk_from(const struct inc_comm_cfg *comm, __u64 r,
 						     __u32 bit)
 {
@@ -324,7 +332,9 @@ static __always_inline struct inc_walk inc_walk_from(const struct inc_comm_cfg *
 		.r = r, .sum_base = comm->sum_base, .log2_slots = comm->log2_slots, .bit = bit};
 }
 
-/* A step over chunks that inc_walk_has(), or over those that it has not. Returns 1 at the end. */
+/* One step of a walk over chunks, as a callback of bpf_loop(). over: pass the chunks for which
+ * inc_walk_has() is true; otherwise pass the others. Returns 1 at the first chunk of the other
+ * kind, which ends the walk. */
 static __always_inline long inc_walk_step(struct inc_walk *w, bool over)
 {
 	if (inc_walk_has(w) != over)
@@ -343,8 +353,9 @@ static long inc_walk_to(__u32 round, struct inc_walk *w)
 	return inc_walk_step(w, false);
 }
 
-/* Advances the connection's state over the packets that were kept ahead of the gap that has just
- * been closed. The expected packet is the first of the next gap then, or a new one. */
+/* Advances the connection's state over packets that were kept behind a gap, because the gap has
+ * just been closed. Afterwards the expected packet is the first one of the next gap, or one that
+ * was not sent before. */
 __noinline int inc_pass_kept(struct inc_conn_state *st, const struct inc_comm_cfg *comm,
 			     __u32 child)
 {
@@ -372,7 +383,8 @@ __noinline int inc_pass_kept(struct inc_conn_state *st, const struct inc_comm_cf
 	return 0;
 }
 
-/* Returns how many packets from the expected one on are missing, which is INC_GAP_MOST at most. */
+/* Returns the length of the first gap: how many packets from the expected one on are missing. The
+ * count stops at INC_GAP_MOST. */
 #define INC_GAP_MOST 64
 __noinline int inc_first_gap(const struct inc_conn_state *st, const struct inc_comm_cfg *comm,
 			     __u32 child)
@@ -412,7 +424,7 @@ __noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct 
 	return 0;
 }
 
-/* Advances tx_next over this chunk, which is complete. */
+/* Advances tx_next over the chunk at->r, whose result is complete, if tx_next is at this chunk. */
 static __always_inline void inc_result_done(const struct inc_match *m, const struct inc_place *at)
 {
 	struct inc_walk next = inc_walk_from(m->comm, at->r + 1, 0);

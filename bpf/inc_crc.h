@@ -30,20 +30,21 @@
 #define INC_CRC_MAX_LEN (INC_BUF_HDR + INC_MAX_PAYLOAD)
 
 #define INC_FOLD_REACH 300
-/* Numbers of bytes. Step 1 removes a multiple of INC_FOLD_BLOCK: at first INC_FOLD_START if there
- * are so many, then INC_FOLD_ROUND in one round, and the rest by blocks. */
+/* Numbers of bytes that step 1 removes: INC_FOLD_START at first if so many are left, then
+ * INC_FOLD_ROUND in each round, and then single blocks of INC_FOLD_BLOCK. */
 #define INC_FOLD_BLOCK 32
 #define INC_FOLD_START 320
 #define INC_FOLD_ROUND 128
 #define INC_FOLD_MIN   (INC_FOLD_REACH + INC_FOLD_BLOCK)
 #define INC_LAST_WORDS 5 /* number of words that step 3 processes */
-/* Words for step 2. After step 1 there are at least INC_BEHIND_WORDS. Without step 1 there are at
- * most INC_SHORT_WORDS, and the words of step 3 count as well. */
+/* Numbers of words left for step 2. After step 1 at least INC_BEHIND_WORDS are left. If step 1 has
+ * not run, at most INC_SHORT_WORDS are left, which include the last words for step 3. */
 #define INC_BEHIND_WORDS (INC_FOLD_REACH / 8 - INC_LAST_WORDS)
 #define INC_SHORT_WORDS  ((INC_FOLD_MIN - 4) / 8)
 
 struct inc_fold {
-	/* zeros, because step 1 has removed no word before the first */
+	/* zeros in front of the removed words, because step 1 looks back INC_FOLD_REACH bytes from
+	 * the first word, where it has removed nothing */
 	__u8 before[INC_FOLD_REACH + 4];
 	__u8 taken[INC_CRC_MAX_LEN - INC_FOLD_REACH];
 	__u8 behind[INC_FOLD_BLOCK]; /* room for zeros after the last removed word */
@@ -58,7 +59,8 @@ struct {
 	__type(value, struct inc_fold);
 } inc_fold SEC(".maps");
 
-/* Entry of table k for the byte at bit 2 of at. All tables share one base register. */
+/* Reads table k of the CRC tables at the index that is in bits 2 to 9 of `at`. All tables share one
+ * base register. */
 #define INC_CRC_ENTRY(tables, k, at) \
 	(*(const volatile __u32 *)((tables) + ((at)&0xff << 2) + sizeof(inc_crc_table[0]) * (k)))
 
@@ -145,7 +147,8 @@ static __always_inline __u64 inc_add_left(__u64 word, __u64 o2, __u64 o3, __u64 
 	return u;
 }
 
-/* Shifts the removed words of the run by one place, and adds the word removed now. */
+/* Stores the word that step 2 removes now as the run's latest removed word, and shifts the four
+ * before it by one place. */
 static __always_inline void inc_taken(struct inc_run *run, __u64 out)
 {
 	run->o5 = run->o4;
@@ -160,8 +163,9 @@ static __always_inline __u64 inc_add_left_next(const struct inc_run *run, __u64 
 	return inc_add_left(word, run->o2, run->o3, run->o4, run->o5);
 }
 
-/* Returns what the words removed by step 1 add to the word at q + k, by bytes. These words begin at
- * q + from and end at q + to. All three numbers are constants in each caller. */
+/* Returns what the words that step 1 has removed add to the word at address q + k, by bytes. The
+ * removed words are stored from q + from up to q + to. The numbers k, from and to are constants in
+ * each caller. */
 static __always_inline __u64 inc_folded(const __u8 *q, int k, int from, int to)
 {
 	__u64 word = 0;
@@ -225,8 +229,9 @@ __noinline int inc_take_blocks(struct inc_buf *row, struct inc_fold *fold, __u32
 	return 0;
 }
 
-/* Step 2 after step 1, which ended at p and, in the buffer, at q. Removes the words that are
- * always there, with what step 1 adds to them. */
+/* Step 2 where step 1 came first, which ended at p in the data and at q in the buffer of removed
+ * words. Removes the INC_BEHIND_WORDS words that are always left after step 1, with what the words
+ * removed by step 1 add to them. */
 static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_run *run)
 {
 #pragma unroll
@@ -236,7 +241,7 @@ static __always_inline void inc_take_behind(const __u8 *p, __u8 *q, struct inc_r
 	for (int k = 0; k < INC_BEHIND_WORDS * 8; k += 8) {
 		__u64 word = INC_WORD(p, k) ^ inc_folded(q, k, -INC_CRC_MAX_LEN, 0);
 
-		/* nothing is removed 2 places before the first two words */
+		/* the first two words of a run have no removed word 2 or more places before them */
 		inc_taken(run, k < 16 ? word : inc_add_left_next(run, word));
 	}
 }
@@ -257,7 +262,7 @@ static __always_inline void inc_take_fives(const __u8 *p, __u32 words, struct in
 	}
 }
 
-/* Returns w << a ^ w << b ^ w << c. The numbers are constants, the largest first. */
+/* Returns w << a ^ w << b ^ w << c. The shifts a, b and c are constants in descending order. */
 static __always_inline __u64 inc_left3(__u64 w, int a, int b, int c)
 {
 	__u64 t = w << (a - b) ^ w;
@@ -361,14 +366,15 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		p += INC_BEHIND_WORDS * 8;
 		z = fold->taken + at + (INC_BEHIND_WORDS * 8 - INC_FOLD_REACH);
 		more = words - INC_LAST_WORDS - INC_BEHIND_WORDS - at / 8;
-		/* this address may be before the member `taken` */
+		/* this address of step 1's words may lie before the member `taken`, among the zeros
+		 * of the member `before` */
 		last_z = (const __u8 *)fold + offsetof(struct inc_fold, taken) - INC_FOLD_REACH +
 			 (words - INC_LAST_WORDS) * 8;
 	} else {
 		at = (words - INC_LAST_WORDS) / 5 * 5;
 		inc_take_fives(start, at, &run);
-		/* verifier 6.1: the condition is always true, but the verifier does not follow the
-		 * division */
+		/* verifier 6.1: the number of words is always within this bound, but the verifier
+		 * does not follow the division */
 		inc_opaque(at);
 		if (at > INC_SHORT_WORDS - 5)
 			return 0;
@@ -377,7 +383,8 @@ __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 st
 		more = words - INC_LAST_WORDS - at;
 		last_z = fold->before;
 	}
-	/* step 2 for the words after the first INC_BEHIND_WORDS, except the last five */
+	/* step 2 removes the words behind the first INC_BEHIND_WORDS, but not the last five, which
+	 * are for step 3 */
 	for (__u32 k = 0; k < 4 && k < more; k++) {
 		inc_taken(&run, inc_add_left_next(&run, INC_WORD(p, k * 8) ^ INC_WORD(z, k * 8) ^
 								run.state));

@@ -44,8 +44,9 @@ static __always_inline __u16 inc_fold_csum(__u64 sum)
 	return sum ?: 0xffff;
 }
 
-/* Finds any one of the communicator's children on a port. Its configuration describes all children
- * there. Returns NULL if the communicator has no child on this port. */
+/* Finds any one of the communicator's children on a port. The configuration of its connection also
+ * says which other children are on that port. Returns NULL if the communicator has no child
+ * there. */
 static __always_inline const struct inc_conn_cfg *inc_child_on(const struct inc_comm_cfg *comm,
 							       __u32 ifindex)
 {
@@ -252,7 +253,7 @@ static __always_inline int inc_store_icrc(struct xdp_md *ctx, __u32 off, __u32 i
 	void *end = (void *)(long)ctx->data_end;
 
 	inc_opaque(off);
-	/* no frame is longer, but the verifier needs a bound */
+	/* the verifier needs a bound of the offset, although no frame is so long */
 	if (off > INC_HEADERS_LEN + INC_BUF_HDR + INC_MAX_PAYLOAD)
 		return -1;
 	data += off;

@@ -43,7 +43,8 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 		inc_publish64(&m->comm_st->up_next, at->r + 1);
 		return inc_send_up(ctx, pkt, m, at);
 	}
-	/* the result is in its row, so the slot may be filled again, and the result may be sent */
+	/* the sum, which is the result, is in its row, so the slot may be filled again and the
+	 * result may be sent */
 	__sync_lock_test_and_set(&at->state->word, (__u64)(at->generation + 1) << 32);
 	inc_result_done(m, at);
 	return inc_multicast(ctx, pkt, m, at);
@@ -95,8 +96,8 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 	case INC_FATE_CONTRIBUTION:
 		return inc_contribute(ctx, pkt, m, at);
 	case INC_FATE_EARLY:
-		/* the peer resends from this packet on, so packets after it that are in flight get
-		 * no NAK */
+		/* the peer resends from this packet on after the RNR NAK, so the packets that are
+		 * already in flight behind it get no NAK of their own */
 		st->nak_sent = 1;
 		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
 	case INC_FATE_RESULT:
@@ -137,17 +138,19 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 		c = inc_decide(pkt, m, &at);
 		if (c != INC_CONTINUE)
 			return c;
-		/* The parent's row has an older result. All children have that result, because
-		 * they have contributed to this chunk, so the row may be overwritten. The slow
-		 * path sends from that row and must not find it half written. So its chunk
-		 * number becomes invalid first. */
+		/* The parent's new result overwrites an older result in the parent's row. All
+		 * children have received the older one, because they have contributed to the new
+		 * chunk. The row's chunk number becomes invalid first, so that the slow path, which
+		 * resends from the row, does not read it half written. */
 		if (at.row && inc_is_up(m))
 			inc_publish64(&at.row->r, ~0ull);
 	}
 	if (at.row)
 		intact = inc_load_checked(ctx, at.row, INC_IP_TO_BTH_LEN + pkt->ext_len,
 					  pkt->len + pkt->pad);
-	else /* the packet's row, if it has one, may have a contribution that counts */
+	/* a packet that will not be stored is checked in the scratch row, because its own row, if
+	 * it has one, may have a contribution that counts */
+	else
 		intact = inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero),
 					  INC_IP_TO_BTH_LEN + pkt->ext_len, pkt->len + pkt->pad);
 	if (!intact)
@@ -158,7 +161,8 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	return inc_data(ctx, pkt, m, &at);
 }
 
-/* Ends a packet that has no connection, on counter c or because the switch itself has sent it. */
+/* Returns the counter for a packet that belongs to no connection. It is c, except that a packet
+ * which would go on to the kernel is dropped if its source is an address of this switch. */
 static __always_inline enum inc_counter_id inc_end_early(struct xdp_md *ctx, enum inc_counter_id c)
 {
 	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx))
@@ -199,8 +203,9 @@ static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c
 		return XDP_PASS;
 	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH)
 		return XDP_REDIRECT;
-	/* This is not plain XDP_TX, because veth notifies its peer of that only if the peer has an
-	 * XDP program. Otherwise an answer would wait there for other traffic. */
+	/* An answer is redirected to its own port instead of returning XDP_TX. After XDP_TX a veth
+	 * wakes its peer only if the peer has an XDP program, so the answer could wait for other
+	 * traffic. */
 	if (inc_counter_is(c, 'W'))
 		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex, XDP_TX);
 	return XDP_DROP;

@@ -210,7 +210,7 @@ struct {
 } inc_scratch SEC(".maps");
 
 /* CRC tables, filled by the loader (loader/inc_crc_tables.c). */
-/* [k][b]: CRC state after byte b and k zero bytes */
+/* [k][b]: the CRC state after byte b and k zero bytes, from state 0 */
 const volatile __u32 inc_crc_table[8][256];
 /* [p][j][b]: the state whose byte j is b, advanced over 4 << p zero bytes */
 const volatile __u32 inc_shift_table[10][4][256];
@@ -218,7 +218,7 @@ const volatile __u32 inc_shift_table[10][4][256];
 const volatile bool inc_check_icrc = true;
 /* Number of entries of inc_conn_place. */
 const volatile __u32 inc_places = 1;
-/* Whether the ports run the program in generic mode. */
+/* Whether the ports run the XDP programs in generic mode. */
 const volatile bool inc_generic = false;
 /* If it is 1, the kernel's copies of a frame share their bytes (inc_is_shared_copy()), so the slow
  * path sends all results. Writer: the egress program, which never resets it. */

@@ -29,8 +29,8 @@ static __always_inline __u32 inc_child_bit(const struct inc_match *m)
 	return inc_is_up(m) ? 0 : 1u << (m->cfg->child & 31);
 }
 
-/* Finds the connection by the packet's queue pair number, and checks that the packet belongs to
- * it. */
+/* Finds a packet's connection by its queue pair number in inc_conn_place, and checks that the
+ * packet's addresses are those of this connection. */
 static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct inc_match *m)
 {
 	__u32 place = inc_conn_place_of(pkt->dqpn, inc_places);
@@ -40,15 +40,16 @@ static __always_inline bool inc_match_place(const struct inc_packet *pkt, struct
 
 	if (!conn_plus_1)
 		return false;
-	/* if the word is 0, this becomes a number that no connection has */
+	/* if the word is 0, no connection has the place, and this becomes a number that no
+	 * connection has */
 	m->conn = *conn_plus_1 - 1;
 	m->cfg = bpf_map_lookup_elem(&inc_conn_cfg, &m->conn);
 	return m->cfg && m->cfg->own.qpn == pkt->dqpn && m->cfg->peer.ip == pkt->saddr &&
 	       m->cfg->own.ip == pkt->daddr;
 }
 
-/* Finds the connection by the packet's addresses and queue pair number. It finds every
- * connection that inc_match_place() has not found. */
+/* Finds a packet's connection by its addresses and queue pair number in inc_conn_lookup, which has
+ * every connection. */
 static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struct inc_match *m)
 {
 	struct inc_conn_key key = {
@@ -65,8 +66,8 @@ static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struc
 	return true;
 }
 
-/* Whether the frame's source is an address of the switch itself. If the kernel forwarded such a
- * frame, it would look like a frame of the switch to the peers of its connections. */
+/* Whether the frame's source address is one of the switch's own. Such a frame is forged. If the
+ * kernel forwarded it, the peers would take it for a frame of the switch. */
 static __always_inline bool inc_from_own_addr(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;

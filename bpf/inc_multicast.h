@@ -41,8 +41,8 @@ static __always_inline int inc_put_template(struct xdp_md *ctx, const struct inc
 	return 0;
 }
 
-/* Whether the frame lacks the room for the row's payload. A frame can always shrink, but not
- * always grow. */
+/* Whether the frame is too short for the row's payload, so that the template must be bare. A frame
+ * can always shrink, but not always grow. */
 static __always_inline bool inc_is_bare(const struct inc_packet *pkt, const struct inc_buf *row)
 {
 	return row->len > pkt->len;
@@ -62,7 +62,8 @@ static __always_inline int inc_put_sum(struct xdp_md *ctx, const struct inc_pack
 	return inc_put_template(ctx, pkt, m, at, row, up, bare);
 }
 
-/* Redirects the template to all receivers in this row of the communicator's ports. */
+/* Redirects the template to all receivers: the devmap in row `which` of the communicator's rows in
+ * inc_comm_ports. */
 static __always_inline int inc_redirect(const struct inc_match *m, enum inc_ports_row which)
 {
 	__u32 row = m->cfg->comm * INC_PORTS_ROWS + which;

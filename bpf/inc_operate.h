@@ -17,7 +17,7 @@
 #define INC_SUM_ROWS 4 /* number of rows that one pass sums at most */
 #define INC_SUM_STEP 8 /* number of elements that one round sums */
 
-/* Returns element i of the sum of rows whose payloads are at p[]. rows: their number, which is a
+/* Returns element i of a sum of rows: adds up the elements p[0][i] to p[rows - 1][i]. rows: a
  * constant in each caller. */
 static __always_inline __u32 inc_sum_element(__u32 *const p[INC_SUM_ROWS], __u32 rows, __u32 i)
 {
@@ -101,7 +101,7 @@ enum inc_method {
 	INC_AND,
 	INC_OR,
 	INC_XOR,
-	/* each lane of the result is the product of two lanes, which have so many bits */
+	/* multiply: each lane of the result is the product of two lanes of 8, 16, 32 or 64 bits */
 	INC_TIMES_8,
 	INC_TIMES_16,
 	INC_TIMES_32,
@@ -120,7 +120,8 @@ struct inc_lanes {
 	__u32 below; /* number of bits of a lane without its highest bit */
 };
 
-/* All ones, divided by one lane of ones, is the lowest bit of each lane. */
+/* The mask of the highest bit of each lane, for elements of so many bytes. All ones, divided by one
+ * lane of ones, is a mask of the lowest bits, which is then shifted. */
 #define INC_TOPS(bytes) (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
 static const struct inc_lanes inc_lanes_of[16] = {
 #define _(NAME, name, bytes, has_sign)                    \
@@ -222,8 +223,9 @@ static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u3
 #define INC_OPERATE_WORDS (INC_MAX_PAYLOAD / 8)
 #define INC_OPERATE_STEP  4 /* number of words that one round combines */
 
-/* Combines the rows at a and b into dst: dst->len bytes, and the rest of the last round. dst may
- * be one of the rows. */
+/* Combines the elements of rows a and b into dst, whose length is dst->len bytes. It processes
+ * INC_OPERATE_STEP words at a time, so it may write a few words more. dst may be one of the
+ * rows. */
 static __always_inline int inc_operate_pass(struct inc_buf *dst, const __u64 *a, const __u64 *b,
 					    enum inc_method how, bool be, __u32 desc)
 {

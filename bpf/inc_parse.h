@@ -10,8 +10,8 @@
 #include "bpf/inc_maps.h"
 #include "lib/proto/maps.h"
 
-/* Each stage returns the counter that accounts for the packet, or INC_CONTINUE to pass it to the
- * next stage. */
+/* The stages of a packet's path return the counter on which the packet ends, or INC_CONTINUE if the
+ * next stage shall process the packet. */
 #define INC_CONTINUE INC_CTR_RX
 
 struct inc_packet {
@@ -23,7 +23,8 @@ struct inc_packet {
 	__u32 frame_len; /* length with the Ethernet header and the link's padding */
 	__u32 ext_len;   /* length of the extended headers: RETH, ImmDt, AETH */
 	__u32 len;       /* length of the payload without its pad */
-	/* the immediate in host order, if the opcode has one; the AETH of an ACK packet */
+	/* the packet's immediate in host order, if the opcode has one; for an ACK packet, its
+	 * AETH */
 	__u32 imm;
 	__be64 va; /* the fields of the RETH, as received */
 	__be32 rkey;

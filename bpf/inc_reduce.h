@@ -8,7 +8,8 @@
 #include "bpf/inc_maps.h"
 #include "bpf/inc_operate.h"
 
-/* The mask of children that may send data in a collective in which not all children must. */
+/* Returns the mask of the only child that may send data, if the collective has one rank as its
+ * source. It is 0 if no child may, or if all children send. */
 static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u32 desc)
 {
 	__u32 child_plus_1 = inc_root_gives(desc) ? inc_root_child_plus_1(comm, desc) : 0;
@@ -136,8 +137,8 @@ __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 	result = inc_sum_row(comm, slot);
 	if (!result)
 		return ~0u;
-	/* a slow path that reads the row during the reduction finds neither the old nor the new
-	 * chunk */
+	/* invalidate the row's chunk number during the reduction, so that the slow path reads the
+	 * row neither as the old nor as the new chunk */
 	inc_publish64(&result->r, ~0ull);
 	differ = inc_compare(result, comm_id, slot);
 	if (differ)

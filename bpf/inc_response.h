@@ -25,21 +25,23 @@ static __always_inline enum inc_counter_id inc_to_slowpath(struct xdp_md *ctx)
 }
 
 /*
- * Advances tx_acked by the acknowledgement that the peer's own packets imply. Results request an
- * ACK only if contributions do. So a peer that never requests an ACK sends none, and tx_acked would
- * stay behind. It must not, because the program finds the number of a PSN by its distance to
+ * Advances tx_acked over results that the peer must have, as its own later packets show. Results
+ * request an ACK only if contributions do, so a peer that never requests an ACK sends none. Without
+ * this, tx_acked would stay behind. The program finds the number of a PSN by its distance to
  * tx_acked, which must be below 2^23.
  */
 static __always_inline void inc_take_implied(const struct inc_match *m, __u64 sent)
 {
 	__u64 implied = inc_implied(m->comm, m->cfg, m->st->rx_next + m->st->ahead);
 
-	/* a slot moves to its next generation a moment before tx_next is written */
+	/* tx_acked must not pass `sent`, because a slot moves to its next generation a moment
+	 * before tx_next is written */
 	if (implied > m->st->tx_acked)
 		m->st->tx_acked = implied < sent ? implied : sent;
 }
 
-/* Answers a probe of a peer that sends and accepts packets in any order: see INC_STATUS. */
+/* Answers a probe of a child in a communicator with INC_COMM_F_REORDER. INC_STATUS describes the
+ * numbers in the answer. */
 static __always_inline enum inc_counter_id inc_answer_probe(struct xdp_md *ctx,
 							    const struct inc_packet *pkt,
 							    const struct inc_match *m, __u64 sent)
@@ -73,8 +75,8 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		return INC_CTR_DROP_CONN_ERROR;
 	inc_take_implied(m, sent);
 	room = sent - st->tx_acked;
-	/* number of packets that this packet acknowledges for the first time: an ACK has the PSN of
-	 * the last packet received, a NAK that of the first one missing */
+	/* the number of packets that this ACK or NAK acknowledges for the first time: an ACK has
+	 * the PSN of the last packet received, a NAK that of the first one missing */
 	ahead = inc_psn_diff(pkt->psn, m->cfg->own.psn + (__u32)st->tx_acked);
 	if (type == INC_AETH_TYPE_ACK)
 		ahead++;

@@ -15,8 +15,8 @@
 #include "bpf/inc_operate.h"
 #include "bpf/inc_parse.h"
 
-/* Computes the CRC of the payload in a row that inc_load_checked() has found intact. This needs
- * only the ICRC, which covers headers and payload, and the CRC of the headers alone. */
+/* Computes the CRC of the payload in a row whose ICRC inc_load_checked() has found right. The ICRC,
+ * which covers headers and payload, and the CRC of the headers alone are enough for that. */
 static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struct inc_buf *row)
 {
 	__u32 hdr_len = INC_IP_TO_BTH_LEN + pkt->ext_len, body = pkt->len + pkt->pad, headers;
@@ -25,8 +25,8 @@ static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struc
 		return inc_crc_row(row, offsetof(struct inc_buf, payload), body, 0);
 	headers = inc_crc_row(row, offsetof(struct inc_buf, payload) - hdr_len, hdr_len,
 			      INC_ICRC_SEED);
-	/* verifier 6.1: the check is here, where the value is used. If it were before the call, the
-	 * value would be spilled to the stack, and the verifier may treat it as unbounded
+	/* verifier 6.1: the length is checked here, where it is used. Before the call above, a
+	 * checked length would be spilled to the stack, and the verifier may treat it as unbounded
 	 * afterwards. */
 	inc_opaque(body);
 	if (body > INC_MAX_PAYLOAD)
@@ -34,8 +34,8 @@ static __always_inline __u32 inc_payload_crc(const struct inc_packet *pkt, struc
 	return ~*(__u32 *)(row->payload + body) ^ inc_crc_shift(headers, body);
 }
 
-/* Turns the packet in the row into a result. The result's copies need the CRC of its payload, and a
- * checksum if a child wants one. */
+/* Completes the parent's packet in the row to a result, and stores chunk number r last. The copies
+ * of the result need the CRC of its payload, and a checksum if a child wants one. */
 static __always_inline void inc_keep_result(const struct inc_packet *pkt, const struct inc_match *m,
 					    struct inc_buf *row, __u64 r)
 {

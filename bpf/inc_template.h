@@ -10,9 +10,9 @@
 #include "bpf/inc_maps.h"
 
 /*
- * The struct is in the template's first bytes, where each copy's headers will be. The kernel runs
- * one egress program for everything that leaves a port in a flush. So answers go through that
- * program, too, and the EtherType distinguishes them from templates.
+ * The description of a packet in the first bytes of a template, where each copy's headers will be
+ * written. The kernel runs one egress program for everything that leaves a port in a flush. So
+ * answers go through that program, too, and the EtherType distinguishes them from templates.
  */
 struct inc_template {
 	__u32 comm;
@@ -38,7 +38,8 @@ _Static_assert(offsetof(struct inc_template, ethertype) == offsetof(struct ethhd
 
 _Static_assert(sizeof(struct inc_template) <= INC_HEADERS_LEN, "the template fits the headers");
 
-/* Whether the frame is a template. Otherwise it is an answer, which leaves unchanged. */
+/* Whether a frame in the egress program is a template. Otherwise it is an answer, which leaves the
+ * port unchanged. */
 static __always_inline bool inc_is_template(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;

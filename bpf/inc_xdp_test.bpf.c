@@ -49,7 +49,8 @@ int inc_bench_empty(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
-/* Measures how long the rounds of the programs below spend on restoring state. */
+/* A program that only restores the state, as each round of the benchmark's other programs does. Its
+ * time shows how much of theirs is spent on that. */
 SEC("xdp")
 int inc_bench_reset_only(struct xdp_md *ctx)
 {
@@ -69,7 +70,7 @@ int inc_bench_handle(struct xdp_md *ctx)
 	return inc_verdict(ctx, c);
 }
 
-/* The benchmark sets this to a struct inc_template as inc_multicast.h makes it. */
+/* The template that the benchmark provides, a struct inc_template as inc_multicast.h makes it. */
 __u32 inc_bench_template[sizeof(struct inc_template) / 4];
 
 static __always_inline int inc_bench_put_template(struct xdp_md *ctx)
