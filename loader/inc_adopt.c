@@ -39,8 +39,8 @@ static int read_maps(struct inc_switch *sw, struct inc_err *err)
 				    inc_switch_root_rows(sw->opts.max_comms), err);
 }
 
-/* Fills b with a communicator that is in the maps, as the code that made the communicator had
- * filled it. */
+/* Fills b with the plan of a communicator that is in the maps, as if this process had made the
+ * communicator itself. */
 static void build_of(const struct inc_switch *sw, uint32_t comm, struct inc_comm_build *b)
 {
 	*b = (struct inc_comm_build){.comm = comm, .cfg = sw->comm[comm]};

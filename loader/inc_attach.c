@@ -35,7 +35,7 @@ static uint32_t prog_id(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
 }
 
-/* Whether prog is a program of this switch or of a predecessor. */
+/* Whether an XDP program belongs to this switch, or to a predecessor of it. */
 static bool is_own(const struct inc_switch *sw, const struct xdp_program *prog)
 {
 	int fd = bpf_prog_get_fd_by_id(xdp_program__id(prog));
@@ -107,7 +107,7 @@ static void close_ext(struct inc_switch *sw)
 	sw->ext_obj = NULL;
 }
 
-/* The id of the XDP program on the port's interface; 0: the interface has none. */
+/* Returns the id of the XDP program on the port's interface; 0: the interface has none. */
 static uint32_t attached_id(const struct inc_switch_port *port)
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, has);
@@ -148,7 +148,7 @@ static int check_taken(const struct inc_switch *sw, uint32_t ifindex, const char
 					      xdp_program__id(prog),
 					      xdp_multiprog__attach_mode(mp) == XDP_MODE_SKB, err);
 	}
-	/* ours would get neither packets nor queues beside another switch's program */
+	/* another switch's program would leave neither packets nor receive queues to ours */
 	while (!ret && (prog = xdp_multiprog__next_prog(prog, mp)))
 		if (!strcmp(xdp_program__name(prog), INC_PROG_SWITCH) && !is_own(sw, prog))
 			ret = inc_err_set(err, EBUSY,
@@ -176,7 +176,7 @@ static bool is_legacy(uint32_t ifindex)
 	return legacy;
 }
 
-/* Whether any port uses the copy of the program that libxdp has loaded. */
+/* Whether any port is attached through libxdp, and so uses the copy of the program for libxdp. */
 static bool in_dispatcher(const struct inc_switch *sw)
 {
 	int i;
@@ -209,7 +209,7 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	const char *story;
 	int ret;
 
-	/* if this process could not detach it, libxdp must not attach the program */
+	/* libxdp must not attach the program if this process could not detach it later */
 	ret = inc_attach_can_share(&why);
 	if (ret)
 		return inc_err_set(err, -ret, "interface %s: %s", port->name, why.msg);
@@ -223,7 +223,7 @@ static int attach_libxdp(struct inc_switch *sw, struct inc_port_slot *slot, stru
 	if (!ret && is_legacy(port->ifindex)) {
 		xdp_program__detach(sw->ext, port->ifindex, xdp_mode(port->generic), 0);
 		if (!in_dispatcher(sw))
-			close_ext(sw); /* no dispatcher uses this copy of the program */
+			close_ext(sw); /* no port uses libxdp's copy of the program */
 		ret = inc_err_set(&why, EOPNOTSUPP, "its dispatcher does not work here");
 	}
 	story = inc_capture_end();
@@ -332,7 +332,8 @@ static bool keep_left_link(struct inc_switch *sw, struct inc_port_slot *slot)
 	return fd >= 0;
 }
 
-/* Removes a predecessor's program that is attached in the other way (libxdp or bpf_link). */
+/* Removes a predecessor's program from a port that is attached in the other way now. way: the new
+ * way, which is libxdp or a bpf_link. */
 static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, enum inc_attach way)
 {
 	const struct inc_switch_port *port = &slot->port;
@@ -340,13 +341,13 @@ static void drop_other_way(struct inc_switch *sw, struct inc_port_slot *slot, en
 
 	link_name(port, name);
 	if (sw->adopted && way == INC_ATTACH_LIBXDP)
-		inc_unpin(sw, name); /* removing the pin detaches the program */
+		inc_unpin(sw, name); /* the unpinned link is gone, which detaches the program */
 	else if (sw->adopted && !keep_left_link(sw, slot))
 		inc_purge_interface(port->ifindex, inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)),
 				    0);
 }
 
-/* Whether to attach through libxdp. A port that already has a link keeps it. */
+/* Whether to attach a port through libxdp. A port that a predecessor's link holds keeps it. */
 static bool tries_libxdp(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	if (sw->opts.attach != INC_ATTACH_AUTO)
@@ -450,8 +451,8 @@ bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32
 		return false;
 	if (xdp_id == slot->prog_id)
 		return true;
-	/* when other programs enter or leave the dispatcher, libxdp replaces the dispatcher's
-	 * program */
+	/* the interface may have another program because libxdp has replaced the dispatcher, as it
+	 * does when programs enter or leave */
 	mp = xdp_multiprog__get_from_ifindex(slot->port.ifindex);
 	if (libxdp_get_error(mp))
 		return false;
@@ -475,7 +476,7 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 			      inc_map_id(inc_switch_map_fd(sw, INC_MAP_PORT)));
 	if (was)
 		slot->left_ifindex = was;
-	ret = inc_bpffs_mount(err); /* libxdp has its own pins on this file system */
+	ret = inc_bpffs_mount(err); /* libxdp keeps pins of its own on this file system */
 	if (!ret && !keep_left_link(sw, slot))
 		ret = check_taken(sw, port->ifindex, port->name, err);
 	ret = ret ?: inc_enter_port(sw, port, err);
@@ -526,7 +527,7 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 	slot->port.generic = sw->opts.generic;
 	ret = inc_attach_slot(sw, slot, err);
 	if (ret) {
-		if (!sw->leaving) /* while leaving is set, the program must stay on the port */
+		if (!sw->leaving) /* while leaving is set, the program stays for the next daemon */
 			inc_forget_port(sw, ifindex);
 		return ret;
 	}
@@ -574,7 +575,7 @@ void inc_forget_ports(struct inc_switch *sw)
 		if (inc_is_port(sw, port.ifindex))
 			continue;
 		link_name(&port, name);
-		inc_unpin(sw, name); /* removing the pin detaches the program */
+		inc_unpin(sw, name); /* the unpinned link is gone, which detaches the program */
 		inc_forget_port(sw, port.ifindex);
 	}
 	inc_dispatchers_purge(inc_map_id(fd), sw);

@@ -9,10 +9,10 @@
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
-#define NO_CHUNK (~0ull) /* chunk number that marks a row without a chunk */
+#define NO_CHUNK (~0ull) /* chunk number in a row that has no chunk */
 
-/* Clears the state of a new communicator. Plain stores suffice, because no packet can reach the
- * communicator's rows before the look-up entries are written. */
+/* Clears the state of a new communicator in the maps. Plain stores suffice, because no packet can
+ * reach the communicator's rows before the look-up entries are written. */
 static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
 {
 	uint32_t slots = 1u << b->cfg.log2_slots, n = inc_comm_conns(&b->cfg), i, conn;
@@ -38,7 +38,8 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	return ret;
 }
 
-/* The number of rows of inc_comm_ports that a communicator uses. */
+/* Returns how many rows of inc_comm_ports a communicator uses. A communicator without a parent does
+ * not need the last one. */
 static uint32_t ports_rows(const struct inc_comm_cfg *cfg)
 {
 	return cfg->flags & INC_COMM_F_UP ? INC_PORTS_ROWS : INC_PORTS_UP_BARE;
@@ -73,8 +74,8 @@ static int make_devmap(const struct inc_comm_build *b, uint32_t entries, struct 
 		      : fd;
 }
 
-/* Fills to with the receivers of this row of inc_comm_ports, one entry for each copy. Returns their
- * number. */
+/* Fills `to` with the receivers in one of the communicator's rows of inc_comm_ports, with an entry
+ * for each copy. Returns the number of entries. */
 static uint32_t receivers_of(const struct inc_comm_build *b, enum inc_ports_row which,
 			     const struct inc_conn_cfg *to[INC_MAX_CHILDREN + 1])
 {
@@ -188,7 +189,8 @@ int inc_comm_set_place(struct inc_switch *sw, uint32_t qpn, uint32_t old, uint32
 			  : 0;
 }
 
-/* Adds more (1 or -1) to the number of connections that use this address of the switch. */
+/* Changes how many connections use an address of the switch, as inc_own_addr counts them. more: 1
+ * or -1. */
 static int count_own_addr(struct inc_switch *sw, __be32 addr, int32_t more, struct inc_err *err)
 {
 	int fd = inc_switch_map_fd(sw, INC_MAP_OWN_ADDR);
@@ -237,8 +239,8 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[--b->lookups]);
 
 		inc_comm_set_place(sw, key.dqpn, b->cfg.conn_base + b->lookups + 1, 0, NULL);
-		/* a communicator that was not started has no look-up entry, and its addresses are
-		 * not counted */
+		/* the entry is missing if the communicator was not started, and then its address
+		 * was not counted either */
 		if (bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key))
 			continue;
 		deleted++;
@@ -253,7 +255,8 @@ static uint32_t delete_lookups(struct inc_switch *sw, struct inc_comm_build *b)
 static int take_away(struct inc_switch *sw, struct inc_comm_build *b, struct inc_err *err)
 {
 	bool started = delete_lookups(sw, b);
-	/* empty_ports() waits until all programs that run now have ended */
+	/* afterwards no program uses the communicator, because empty_ports() waits until all that
+	 * run now have ended */
 	int ret = b->ports ? empty_ports(sw, b, err) : 0;
 
 	if (ret && started)
@@ -335,7 +338,7 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	return 0;
 }
 
-/* Sets the source MAC address of a connection's frames. */
+/* Sets the MAC address from which a connection sends, in the map and in its copy. */
 static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6])
 {
 	struct inc_conn_cfg cfg = sw->conn[conn];
@@ -345,8 +348,8 @@ static void set_own_mac(struct inc_switch *sw, uint32_t conn, const uint8_t mac[
 		sw->conn[conn] = cfg;
 }
 
-/* Sets the source MAC address in all connections of the port whose own address is not configured.
- * Returns how many connections have changed. */
+/* Sets the source MAC address of all connections at the port that have no configured one of their
+ * own. Returns how many connections have changed. */
 static uint32_t follow_mac(struct inc_switch *sw, uint32_t ifindex, const uint8_t mac[6])
 {
 	uint32_t comm, i, conn, n = 0;

@@ -29,8 +29,8 @@ static bool same_key(const struct inc_conn_cfg *a, const struct inc_conn_cfg *b)
 	return a->peer.ip == b->peer.ip && a->own.ip == b->own.ip && a->own.qpn == b->own.qpn;
 }
 
-/* Returns the ifindex of a name, or 0. That of a port stays the interface that had the name when
- * the port was attached, and is 0 once that interface is gone. */
+/* Returns the ifindex of an interface name, or 0. For a port of the switch, that is the interface
+ * that had the name when the port was attached, or 0 if that interface is gone. */
 static uint32_t ifindex_of(const struct inc_switch *sw, const char *ifname)
 {
 	const struct inc_switch_port *port = inc_switch_port_find(sw, ifname);
@@ -60,7 +60,8 @@ __attribute__((format(printf, 4, 5))) static int refuse(const struct inc_comm_co
 	return -EINVAL;
 }
 
-/* The ranks behind a child, from the configuration of the child's connection. */
+/* Returns the ranks behind a child, from the configuration of its connection. A child without a set
+ * of ranks is a host with one rank. */
 static struct inc_ranks ranks_of(const struct inc_conn_conf *c)
 {
 	struct inc_ranks ranks = {};
@@ -161,7 +162,8 @@ static int check_conf(const struct inc_switch *sw, const struct inc_comm_conf *c
 	return 0;
 }
 
-/* The order of connections: children of one port stand together, and the parent is last. */
+/* Compares two connections for sorting: the parent comes last, and children of one port stand
+ * together, by their ranks. */
 static int by_port(const void *a, const void *b)
 {
 	const struct inc_conn_cfg *x = a, *y = b;
@@ -263,7 +265,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 	return 0;
 }
 
-/* The entry in the caller's list to which a sorted connection belongs. */
+/* Returns the entry of the configuration to which a connection of the sorted plan belongs. */
 static const struct inc_conn_conf *conf_of(const struct inc_comm_conf *conf,
 					   const struct inc_conn_cfg *conn)
 {
@@ -274,7 +276,7 @@ static const struct inc_conn_conf *conf_of(const struct inc_comm_conf *conf,
 	return c;
 }
 
-/* The peer's MAC address, if the configuration has it. */
+/* Returns the MAC address of a connection's peer; zeros if the configuration has none. */
 static union inc_mac plan_mac(const struct inc_conn_conf *c)
 {
 	union inc_mac mac = {};
@@ -286,7 +288,7 @@ static union inc_mac plan_mac(const struct inc_conn_conf *c)
 	return mac;
 }
 
-/* Stores behind which child each rank is. Returns the number of ranks behind this child. */
+/* Stores in the plan that the ranks of a connection are behind this child. Returns their number. */
 static uint32_t plan_ranks(struct inc_comm_build *b, const struct inc_conn_conf *c, uint32_t child)
 {
 	const struct inc_ranks ranks = ranks_of(c);
@@ -339,7 +341,9 @@ void inc_comm_plan_ports(struct inc_comm_build *b)
 			b->conn[i].port_first = first;
 			b->conn[i].port_children = n;
 		}
-		if (!*place) /* if the place is taken, another port of the communicator has it */
+		/* a place that is taken keeps the first child of another port of the
+		 * communicator */
+		if (!*place)
 			*place = first + 1;
 	}
 }

@@ -37,7 +37,8 @@ void inc_crc_fill_tables(uint32_t crc[INC_CRC_SLICES][256],
 			shift[0][j][b] = state;
 		}
 	}
-	/* a state advanced over 4 << p zero bytes has been advanced twice over 4 << (p - 1) */
+	/* to advance a state over twice as many zero bytes as table p - 1 does, use that table
+	 * twice */
 	for (p = 1; p < INC_SHIFT_POWERS; p++)
 		for (j = 0; j < 4; j++)
 			for (b = 0; b < 256; b++)

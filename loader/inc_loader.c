@@ -112,7 +112,9 @@ static int check_capabilities(struct inc_err *err)
 	uint64_t have;
 
 	if (syscall(SYS_capget, &hdr, data))
-		return 0; /* the load that follows will report the error */
+		/* without the process's capabilities nothing can be checked here; loading reports
+		 * the error */
+		return 0;
 	have = data[0].effective | (uint64_t)data[1].effective << 32;
 	if (have >> CAP_SYS_ADMIN & 1 && have >> CAP_NET_ADMIN & 1)
 		return 0;
@@ -149,8 +151,8 @@ int inc_switch_possible(struct inc_err *err)
 
 uint32_t inc_switch_sum_rows(uint32_t max_rows)
 {
-	/* this many rows suffice, because a communicator of two or more ranks has at least two
-	 * contribution rows per result row */
+	/* half as many result rows as contribution rows suffice, because a communicator of two or
+	 * more ranks has at least two contribution rows per result row */
 	if (max_rows / 2 >= INC_MAX_SLOTS)
 		return max_rows / 2;
 	return max_rows < INC_MAX_SLOTS ? max_rows : INC_MAX_SLOTS;

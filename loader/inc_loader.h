@@ -28,14 +28,16 @@
 #include "lib/proto/maps.h"
 #include "loader/inc_limits.h"
 
-/* Options of a switch. sz is sizeof(struct inc_switch_opts). A max_* of 0 means the default of
- * inc_limits.h. */
+/* Options of a switch. sz is sizeof(struct inc_switch_opts). If one of the max_* members is 0, its
+ * default in inc_limits.h applies. */
 struct inc_switch_opts {
 	size_t sz;
-	const char *instance; /* name of the instance, and of its pin directory; pin requires it */
+	/* name of the instance and of its pin directory; NULL is allowed only without pin */
+	const char *instance;
 	uint32_t max_comms;
 	uint32_t max_connections;
-	/* limit of contribution rows, which are connections * slots, summed over communicators */
+	/* limit of contribution rows of all communicators together; each needs connections * slots
+	 * of them */
 	uint32_t max_rows;
 	enum inc_attach attach;
 	bool generic; /* attach in generic (skb) XDP mode instead of native mode */
@@ -43,12 +45,13 @@ struct inc_switch_opts {
 	 * instance (INC_LOCK_PATH) */
 	bool pin;
 	bool skip_icrc;    /* do not check the ICRC of received packets */
-	bool order_stores; /* use barriers like on a CPU that reorders stores, for tests */
-	/* if pin is set: remove what a predecessor left, instead of taking it over */
+	bool order_stores; /* for tests: use barriers as on a CPU that reorders stores */
+	/* with pin: remove what a predecessor has left, instead of taking it over */
 	bool fresh;
 };
 
-/* The value of inc_order_stores for other programs that share the switch's maps. */
+/* Whether this architecture's CPUs may reorder stores, or loads. It is the value of
+ * inc_order_stores in the XDP programs, and for other programs that share the switch's maps. */
 #if defined(__x86_64__) || defined(__i386__) || defined(__s390x__)
 #define INC_ORDER_STORES false
 #else
@@ -58,7 +61,7 @@ struct inc_switch_opts {
 struct inc_switch_port {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
-	uint32_t index; /* number of the port in inc_port */
+	uint32_t index; /* number of the port in the map inc_port */
 	bool generic;
 	/* how the port is attached: INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
 	enum inc_attach attach;
@@ -66,8 +69,8 @@ struct inc_switch_port {
 
 struct inc_switch;
 
-/* Sends the messages of libbpf and libxdp to the debug log from now on, for the whole process.
- * The errors of the functions here contain the important ones. */
+/* Sends the messages of libbpf and libxdp to the debug log from now on, for the whole process. The
+ * important ones are also part of the error texts of the loader's functions. */
 void inc_switch_hush_libraries(void);
 /* Whether this process may load XDP programs of a switch on this kernel: 0, -EPERM or
  * -EOPNOTSUPP. */
@@ -92,23 +95,24 @@ int inc_switch_adopt(struct inc_switch *sw, struct inc_err *err);
 /* Fills out with the configuration of a communicator. Fields that only hosts and the controller use
  * stay unknown. */
 void inc_switch_describe(const struct inc_switch *sw, uint32_t comm, struct inc_comm_conf *out);
-/* Whether inc_switch_add_comm() of conf would make exactly this communicator. */
+/* Whether a communicator is exactly what inc_switch_add_comm() would make of conf. */
 bool inc_switch_comm_is(const struct inc_switch *sw, uint32_t comm,
 			const struct inc_comm_conf *conf);
 const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw);
 
-/* Attaches the program to an interface. -EEXIST: the port is attached already. -EBUSY: another
- * program holds the interface. */
+/* Attaches the XDP program to an interface, which becomes a port. Returns -EEXIST if it is a port
+ * already, and -EBUSY if another program holds the interface. */
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
 int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
-/* Returns attached port n, counted from 0, or NULL if there are not so many. */
+/* Returns attached port number i, counted from 0, or NULL if there are not so many ports. */
 const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i);
 const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
 
-/* The present properties of a port's interface, as the kernel reports them. */
+/* The present properties of the interface that a port has, as the kernel reports them. */
 struct inc_port_seen {
 	char name[IF_NAMESIZE];
-	/* number of the interface, which differs from the port's if the interface was made again */
+	/* number of the interface; it differs from that in the port if the interface was created
+	 * again */
 	uint32_t ifindex;
 	uint32_t xdp_id; /* id of the interface's XDP program; 0: it has none */
 };
@@ -132,24 +136,25 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 			struct inc_err *err);
 int inc_switch_start_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
-/* Removes a communicator. Afterwards no program uses its rows any more. On failure the communicator
- * is unchanged. */
+/* Removes a communicator. Afterwards no XDP program uses its rows any more. On failure the
+ * communicator is unchanged. */
 int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err *err);
-/* Reads the MAC addresses of all ports. Connections without a configured address send from their
- * port's address from now on. If a map cannot be written, the next call tries again. */
+/* Reads the MAC addresses of all ports. A connection whose own address is not configured sends from
+ * its port's address from now on. If a map cannot be written, the next call tries again. */
 void inc_switch_follow_macs(struct inc_switch *sw);
-/* Does the same for one port. */
+/* Does the same as inc_switch_follow_macs(), for one port. */
 void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *port);
 /* Returns the configuration of a communicator by its index, or NULL if there is none. */
 const struct inc_comm_cfg *inc_switch_comm(const struct inc_switch *sw, uint32_t comm);
 const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t conn);
-/* Whether the ranks behind this child receive data of the collective, or a packet of length 0. */
+/* Whether the ranks behind a child receive data of the collective. If not, they receive a packet of
+ * length 0. */
 bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t child,
 			   uint32_t desc);
-/* Returns the index of the communicator with this number of the controller, or -ENOENT. */
+/* Returns the index of the communicator that has this number at the controller, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 
-/* The size of a resource of a switch, and how much of it communicators use. */
+/* How many entries of one resource a switch has, and how many of them its communicators use. */
 struct inc_usage_of {
 	uint32_t used;
 	uint32_t max;
@@ -160,25 +165,26 @@ struct inc_usage {
 	struct inc_usage_of connections;
 	struct inc_usage_of rows;  /* rows of contributions */
 	struct inc_usage_of slots; /* slots, each of which has a result row */
-	/* rows for ranks that can be a root, with INC_ROOTS_PER_ROW ranks each */
+	/* rows of inc_root_child, which have INC_ROOTS_PER_ROW ranks each */
 	struct inc_usage_of root_rows;
 };
 
 void inc_switch_usage(const struct inc_switch *sw, struct inc_usage *out);
 
-/* Returns the file descriptor of a map or program by its name (INC_MAP_*; programs inc_switch,
- * inc_egress) or -ENOENT. The switch owns them. inc_switch is the plain XDP program
+/* These return the file descriptor of a map (INC_MAP_*) or of a program (inc_switch, inc_egress) by
+ * its name, or -ENOENT. The switch owns the descriptor. inc_switch is the plain XDP program
  * (BPF_PROG_TEST_RUN). */
 int inc_switch_map_fd(const struct inc_switch *sw, const char *name);
 int inc_switch_prog_fd(const struct inc_switch *sw, const char *name);
-/* bpf_map_update_elem() on a map by its name. */
+/* Does what bpf_map_update_elem() does, for a map that is given by its name. */
 int inc_switch_map_set(const struct inc_switch *sw, const char *name, const void *key,
 		       const void *value, uint64_t flags, struct inc_err *err);
 
 struct inc_counters {
 	uint64_t value[INC_CTR_MAX]; /* value of each counter, summed over the CPUs */
 	uint64_t received, passed, dropped, absorbed, answered, multicast;
-	/* received is the sum of passed, dropped, absorbed, answered and multicast */
+	/* the counts agree: received is the sum of passed, dropped, absorbed, answered and
+	 * multicast */
 	bool balanced;
 };
 

@@ -19,32 +19,37 @@ struct inc_xdp;
 
 struct inc_port_slot {
 	struct inc_switch_port port;
-	struct inc_switch_port *used; /* the attached port, &port; NULL: the slot is free */
-	int link_fd;                  /* descriptor of the port's bpf_link, else -1 */
-	/* id of the XDP program that the interface has while ours is attached; 0: none */
+	/* the attached port, which is &port; NULL: the slot is free */
+	struct inc_switch_port *used;
+	int link_fd; /* descriptor of the bpf_link that holds the port; -1: none */
+	/* id of the XDP program that the interface has while the switch's program is attached to
+	 * it; 0: none */
 	uint32_t prog_id;
-	/* former ifindex, which the port's connections still have; 0: there is none */
+	/* ifindex that the port had before, which its connections still have in the maps; 0:
+	 * none */
 	uint32_t left_ifindex;
-	/* the entries in maps of the port's communicators must be written again */
+	/* the maps still have old entries for the port's communicators, which must be written
+	 * again */
 	bool stale;
 };
 
 struct inc_switch {
-	/* options with defaults filled in; opts.instance is the member instance */
+	/* options, completed with defaults; opts.instance points to the member instance */
 	struct inc_switch_opts opts;
 	char instance[INC_INSTANCE_LEN];
 	uint32_t sum_rows;
 	struct inc_xdp *skel;
-	/* copy of the object that libxdp loads; the copy shares every map */
+	/* copy of the BPF object for libxdp, which shares every map */
 	struct bpf_object *ext_obj;
 	struct xdp_program *ext;
 	bool pinned;  /* the pin directory belongs to this process */
 	bool adopted; /* the maps are those of a predecessor, whose programs still run */
-	bool leaving; /* pins and attached programs stay when this process ends */
+	/* pins and attached programs stay for the next daemon when this process ends */
+	bool leaving;
 	struct inc_port_slot slot[INC_MAX_PORTS];
-	struct inc_comm_cfg *comm; /* [max_comms]: copy of the content of inc_comm_cfg */
-	struct inc_conn_cfg *conn; /* [max_connections]: copy of the content of inc_conn_cfg */
-	/* [inc_switch_root_rows()]: copy of the content of inc_root_child */
+	struct inc_comm_cfg *comm; /* copy of the map inc_comm_cfg: [max_comms] */
+	struct inc_conn_cfg *conn; /* copy of the map inc_conn_cfg: [max_connections] */
+	/* copy of the map inc_root_child: [inc_switch_root_rows()] */
 	struct inc_root_row *root;
 	struct inc_conn_state *conn_state;
 	struct inc_comm_state *comm_state;
@@ -62,21 +67,24 @@ int inc_bpffs_mount(struct inc_err *err);
  * on then.
  */
 int inc_instance_claim(struct inc_switch *sw, struct inc_err *err);
-/* If there is a predecessor, replaces the object's maps by the predecessor's. */
+/* Makes the new object use the maps of the predecessor in place of its own, if there is a
+ * predecessor. */
 int inc_reuse_maps(struct inc_switch *sw, struct inc_err *err);
 void inc_instance_release(struct inc_switch *sw);
 int inc_pin_all(struct inc_switch *sw, struct inc_err *err);
 int inc_pin_fd(struct inc_switch *sw, int fd, const char *name, struct inc_err *err);
 void inc_unpin(struct inc_switch *sw, const char *name);
-/* Returns a descriptor of the object that is pinned by this name, or -errno. */
+/* Returns a descriptor of the map, program or link that the instance has pinned by this name, or
+ * -errno. */
 int inc_pinned_fd(const struct inc_switch *sw, const char *name);
 
-/* inc_range.c: the resources of which a communicator has one contiguous run of entries. */
+/* inc_range.c: the resources of which a communicator has one contiguous range of entries. */
 enum inc_range { INC_RANGE_CONN, INC_RANGE_KEPT, INC_RANGE_SUM, INC_RANGE_ROOT };
-/* Finds n free entries in a row of a resource. Returns 0, or -ENOSPC. */
+/* Finds n free entries of a resource that follow each other. *out becomes the first one. Returns 0,
+ * or -ENOSPC. */
 int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out);
-/* Returns -ENOSPC and fills err with the reason why there are no n entries in a row: how many
- * are free in total, how many in a row, and which communicator uses most. */
+/* Returns -ENOSPC and fills err with the reason why no n free entries follow each other: how many
+ * are free in total, how many at most in a row, and which communicator uses most. */
 int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum inc_range what,
 		     uint32_t n, struct inc_err *err);
 
@@ -85,8 +93,8 @@ int inc_range_refuse(const struct inc_switch *sw, uint32_t communicator, enum in
 int inc_taken_error(uint32_t ifindex, const char *ifname, const char *prog, uint32_t prog_id,
 		    bool generic, struct inc_err *err);
 
-/* inc_purge.c. A program belongs to this switch or a predecessor if it uses the switch's map of
- * ports. */
+/* inc_purge.c: removes programs of a switch. A program belongs to this switch or a predecessor if
+ * it uses the switch's map of ports. */
 uint32_t inc_map_id(int fd);
 bool inc_uses_map(int prog_fd, uint32_t map_id);
 /* Removes all programs that use the map from libxdp's dispatcher on ifindex, except the program
@@ -103,15 +111,15 @@ void inc_dispatchers_purge(uint32_t map_id, const struct inc_switch *spare);
 
 /* inc_attach.c */
 void inc_attach_close(struct inc_switch *sw);
-/* Attaches the program to the interface of a slot whose port is filled in, and enters the port in
- * the maps. */
+/* Attaches the XDP program to the interface of slot->port, and enters the port in the maps. */
 int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct inc_err *err);
-/* Whether the interface, whose XDP program is xdp_id, still has the switch's program. */
+/* Whether the port's interface still runs the switch's program, alone or in a dispatcher. xdp_id:
+ * id of the interface's XDP program. */
 bool inc_carries(const struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id);
-/* Removes the port's bpf_link and its pin, if it has one. */
+/* Removes the bpf_link that holds the port, and its pin, if there is one. */
 void inc_drop_link(struct inc_switch *sw, struct inc_port_slot *slot);
-/* These two enter a port in the maps that the programs need before the port is attached, and remove
- * it from them. */
+/* inc_enter_port() enters a port in those maps that the programs need before the port is attached.
+ * inc_forget_port() removes it from them. */
 int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err);
 void inc_forget_port(struct inc_switch *sw, uint32_t ifindex);
 /* Whether ifindex is the number of an attached port. */
@@ -122,7 +130,8 @@ void inc_forget_ports(struct inc_switch *sw);
 /* inc_port.c: moves a predecessor's communicators to the present interfaces of their ports. */
 int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err);
 
-/* inc_loader.c: these collect the last messages of libbpf and libxdp for an error. */
+/* inc_loader.c: these two collect the last messages of libbpf and libxdp for the text of an
+ * error. */
 void inc_capture_begin(void);
 const char *inc_capture_end(void);
 

@@ -225,14 +225,14 @@ void inc_instance_release(struct inc_switch *sw)
 	int ret;
 
 	if (sw->pinned && !sw->leaving) {
-		/* the layout goes first, because from now on the pins are not complete */
+		/* remove the pin of the layout first, because it means that all other pins exist */
 		inc_unpin(sw, INC_MAP_LAYOUT);
 		pin_path(sw, NULL, path);
 		ret = empty_dir(path);
 		if (ret)
 			inc_warn("directory %s cannot be removed: %s", path, strerror(-ret));
-		/* rmdir() succeeds for the last instance only, because other instances have
-		 * directories in it */
+		/* the last instance also removes the common directory; rmdir() fails as long as
+		 * other instances have directories there */
 		rmdir(INC_PIN_ROOT);
 		sw->pinned = false;
 	}
@@ -256,7 +256,8 @@ void inc_unpin(struct inc_switch *sw, const char *name)
 	unlink(path);
 }
 
-/* Makes map use a predecessor's map. The type and sizes of that must be those requested now. */
+/* Makes the new object use a predecessor's map, which must have the type and sizes that are
+ * requested now. */
 static int reuse_map(const struct inc_switch *sw, struct bpf_map *map, int fd, struct inc_err *err)
 {
 	struct bpf_map_info has = {};
@@ -308,7 +309,7 @@ static int pin_programs(struct inc_switch *sw, struct inc_err *err)
 	int ret;
 
 	bpf_object__for_each_program (prog, sw->skel->obj) {
-		/* removes the pin of the predecessor's program */
+		/* replace the pin of the predecessor's program by one of this program */
 		inc_unpin(sw, bpf_program__name(prog));
 		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
 		if (ret)

@@ -34,7 +34,8 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 	return NULL;
 }
 
-/* Whether the kernel has removed the port's interface from the devmaps. */
+/* Whether the kernel has removed the port's interface from the devmaps, as it does when the
+ * interface is deleted or leaves the namespace. */
 static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_port *port)
 {
 	struct bpf_devmap_val val;
@@ -43,8 +44,8 @@ static bool has_left_maps(const struct inc_switch *sw, const struct inc_switch_p
 				   &val);
 }
 
-/* Fills b with the present plan of a communicator. False: the communicator has no connection at the
- * port. */
+/* Fills b with the present plan of a communicator, if the communicator has a connection at the
+ * port. Otherwise returns false. */
 static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifindex,
 		     struct inc_comm_build *b)
 {
@@ -60,8 +61,9 @@ static bool build_at(const struct inc_switch *sw, uint32_t comm, uint32_t ifinde
 	return found;
 }
 
-/* Changes the interface number of the port's connections to its present number. write_rows() writes
- * that to the maps and may fail, so the slot stays stale until write_rows() has succeeded. */
+/* Gives the port's connections the present number of its interface, in the copies of the maps.
+ * write_rows() then writes the maps and may fail, so the slot stays stale until write_rows() has
+ * succeeded. */
 static void move_conns(struct inc_switch *sw, struct inc_port_slot *slot)
 {
 	const uint32_t from = slot->left_ifindex;
@@ -102,14 +104,14 @@ static int for_comms(struct inc_switch *sw, const struct inc_port_slot *slot, co
 	return ret;
 }
 
-/* Writes connections with the port's new number to the maps. The program drops a packet that
- * arrives earlier, because its port is wrong, and the host retransmits it. */
+/* Writes the port's connections with the new number of its interface to the maps. A packet that
+ * arrives before that is dropped, because its port is wrong, and the host retransmits it. */
 static int write_rows(struct inc_switch *sw, const struct inc_port_slot *slot, struct inc_err *err)
 {
 	return slot->stale ? for_comms(sw, slot, inc_comm_write, err) : 0;
 }
 
-/* Attaches the program again, to the present interface of the port. */
+/* Attaches the switch's XDP program again, to the port's present interface. */
 static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t xdp_id,
 			struct inc_err *err)
 {
@@ -120,8 +122,8 @@ static int attach_again(struct inc_switch *sw, struct inc_port_slot *slot, uint3
 	inc_drop_link(sw, slot);
 	slot->prog_id = 0;
 	inc_purge_moved(slot->port.ifindex, xdp_id, slot->port.generic, map_id);
-	/* a free slot is no port, so inc_dispatchers_purge() removes the pins of a dispatcher that
-	 * is gone */
+	/* mark the slot as free meanwhile, so that inc_dispatchers_purge() also removes the pins of
+	 * this port's dispatcher, which is gone */
 	slot->used = NULL;
 	inc_dispatchers_purge(map_id, sw);
 	slot->used = &slot->port;
@@ -161,7 +163,7 @@ int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err)
 	return ret;
 }
 
-/* Changes the port to another interface. */
+/* Gives the port another interface, and removes what the port had on the old one. */
 static void move_port(struct inc_switch *sw, struct inc_port_slot *slot, uint32_t ifindex)
 {
 	move_conns(sw, slot);

@@ -24,7 +24,8 @@ uint32_t inc_map_id(int fd)
 
 bool inc_uses_map(int prog_fd, uint32_t map_id)
 {
-	uint32_t ids[64], i; /* room for twice as many maps as the programs use */
+	/* ids of the maps that a program uses; the programs use half as many at most */
+	uint32_t ids[64], i;
 	struct bpf_prog_info info = {.map_ids = (uintptr_t)ids, .nr_map_ids = 64};
 	__u32 len = sizeof(info);
 
@@ -36,8 +37,8 @@ bool inc_uses_map(int prog_fd, uint32_t map_id)
 	return false;
 }
 
-/* Removes one program that uses the map from the dispatcher on ifindex, except the program with the
- * id spare. Returns false if there is no such program. */
+/* Removes one program that uses the map from libxdp's dispatcher on ifindex, but not the program
+ * with the id spare. Returns false if there is no such program. */
 static bool purge_one(uint32_t ifindex, uint32_t map_id, uint32_t spare)
 {
 	struct xdp_multiprog *mp = xdp_multiprog__get_from_ifindex(ifindex);
@@ -74,7 +75,7 @@ bool inc_purge_interface(uint32_t ifindex, uint32_t map_id, uint32_t spare)
 	return any;
 }
 
-/* Calls fn for each pin in a dispatcher's directory. */
+/* Calls fn for each pin in the directory of one of libxdp's dispatchers. */
 static void each_pin(const char *dir, void (*fn)(const char *path, void *arg), void *arg)
 {
 	char path[PATH_MAX * 2];

@@ -59,7 +59,8 @@ static bool range_free(const struct inc_switch *sw, enum inc_range what, uint32_
 	return true;
 }
 
-/* The first range that fits starts at 0 or at the end of another range. */
+/* Only two kinds of places need a check, because the first range that fits begins at 0 or at the
+ * end of another range. */
 int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_t n, uint32_t *out)
 {
 	const uint32_t total = total_of(sw, what);
@@ -83,7 +84,7 @@ int inc_range_allocate(const struct inc_switch *sw, enum inc_range what, uint32_
 	return best == UINT32_MAX ? -ENOSPC : 0;
 }
 
-/* The length of the longest run of free entries. */
+/* Returns the length of the longest range of free entries of a resource. */
 static uint32_t longest_free(const struct inc_switch *sw, enum inc_range what)
 {
 	uint32_t fits = 0, too_many = total_of(sw, what) + 1, n, at;

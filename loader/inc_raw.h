@@ -16,7 +16,8 @@ struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
 struct inc_buf *inc_switch_kept(const struct inc_switch *sw);
 struct inc_buf *inc_switch_sums(const struct inc_switch *sw);
-/* The word that the egress program sets if the kernel's copies share their bytes. */
+/* Returns the word that the egress program sets if the kernel's copies of a frame share their
+ * bytes. */
 uint32_t *inc_switch_copies_shared(const struct inc_switch *sw);
 
 #endif

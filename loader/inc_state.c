@@ -15,8 +15,8 @@ _Static_assert(sizeof(struct inc_conn_state) == 16 * sizeof(uint64_t), "a word h
 
 void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc_conn_state *out)
 {
-	/* words of the state in the order in which inc_state.h requires to read them: rx_next is
-	 * word 0, tx_acked word 1 */
+	/* the words of the state, in the order in which they must be read (inc_state.h): rx_next,
+	 * which is word 0, comes last, and tx_acked, word 1, after those that a NAK sets */
 	static const uint8_t order[] = {4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 1, 2, 3, 0};
 	const uint64_t *from = (const uint64_t *)&sw->conn_state[conn];
 	uint64_t word[sizeof(order)];
@@ -32,9 +32,9 @@ void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc
 	const struct inc_comm_state *from = &sw->comm_state[comm];
 
 	*out = (struct inc_comm_state){.tx_next = LOAD(from->tx_next), .error = LOAD(from->error)};
-	/* up_next is read after tx_next, so that it is not below tx_next */
+	/* read up_next after tx_next, so that the copy's up_next is not the smaller one */
 	out->up_next = LOAD(from->up_next);
-	/* error_r is read after error, because the writer stores error_r first */
+	/* read error_r after error, because its writer stores error_r first */
 	out->error_r = LOAD(from->error_r);
 }
 

@@ -21,7 +21,8 @@ struct inc_switch;
  */
 void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc_conn_state *out);
 
-/* Copies the state of a communicator. If error is set, error_r belongs to it. */
+/* Copies the state of a communicator. If the copy's error is set, its error_r is the chunk at which
+ * the communicator ended. */
 void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc_comm_state *out);
 
 /*
@@ -31,10 +32,11 @@ void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc
  */
 bool inc_switch_waiting(const struct inc_switch *sw, uint32_t comm, uint64_t *r, uint32_t *arrived);
 
-/* The properties of a child's contribution to a chunk, without its data. */
+/* The properties of a child's contribution to a chunk, or of a partial sum, without the data. */
 struct inc_kept_head {
-	struct inc_mirror mirror; /* fields that the result to the child repeats */
-	uint32_t len;             /* length of the payload */
+	/* fields that the result for this child repeats from its contribution */
+	struct inc_mirror mirror;
+	uint32_t len; /* length of the payload */
 };
 
 /* Copies the properties of a contribution. Returns 0, or -ESTALE if the row has another chunk by
@@ -47,10 +49,12 @@ int inc_switch_read_kept(const struct inc_switch *sw, uint32_t comm, uint32_t ch
  */
 int inc_switch_read_sum(const struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t *payload,
 			uint32_t *len);
-/* Copies partial sum r in the same way, with the form that it has as a message to the parent. */
+/* Copies partial sum r like inc_switch_read_sum(), and its properties as a message to the
+ * parent. */
 int inc_switch_read_partial(const struct inc_switch *sw, uint32_t comm, uint64_t r,
 			    uint8_t *payload, struct inc_kept_head *out);
-/* A bit for each child whose descriptor or length for chunk r differs from the first child's. */
+/* Returns a bit for each child whose descriptor or length for chunk r differs from that of the
+ * first child. */
 uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint64_t r);
 
 /* Sets the MAC address of a connection's peer if no address is known. If the program has learned an

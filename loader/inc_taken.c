@@ -14,7 +14,8 @@
 #include <unistd.h>
 #include "loader/inc_loader_priv.h"
 
-/* The id of the link, if it holds that program on the interface. 0: it does not. */
+/* Returns the id of a link, by its descriptor, if the link holds this XDP program on the interface.
+ * Otherwise returns 0. */
 static uint32_t link_id_of(int fd, uint32_t ifindex, uint32_t prog_id)
 {
 	struct bpf_link_info info = {};
@@ -41,8 +42,8 @@ static uint32_t find_link(uint32_t ifindex, uint32_t prog_id)
 	return found;
 }
 
-/* Finds the instance whose pins hold the link of the interface's program. False: no instance that
- * is visible here does. */
+/* Finds the instance whose pins include the link that holds the program on the interface. Returns
+ * false if no instance whose pins are visible here has it. */
 static bool find_instance(uint32_t ifindex, uint32_t prog_id, char name[INC_INSTANCE_LEN])
 {
 	char path[PATH_MAX];
