@@ -14,9 +14,9 @@
 #include "lib/base/stdout.h"
 #include "topo/lab.h"
 
-static struct lab lab; /* the lab, one per process; static, because it is large */
+static struct lab lab; /* the lab that this process works on; static, because the struct is large */
 
-/* The values of the command line. Each command uses some of them. */
+/* The values of the command line of inc-lab. Each command uses some of them. */
 struct settings {
 	const char *name;
 	bool json;
@@ -108,7 +108,8 @@ static int cmd_up(struct settings *s)
 		puts(lab.name);
 	free(lab.links);
 	if (inc_stdout_flush(&err)) {
-		/* no user could take down the lab by its name if the name were not printed */
+		/* take the lab down again, because no user could take it down by its name if the
+		 * name were not printed */
 		inc_error("%s", err.msg);
 		lab.links = NULL;
 		if (lab_down(&lab, &err))
@@ -205,8 +206,8 @@ static int cmd_status(struct settings *s)
 		return fail(&err);
 	o = lab_to_json(&lab);
 	ret = lab_ask(&lab, "switches", &switches, &err);
-	/* only root may enter the namespace to query the controller; to others the state is
-	 * unknown */
+	/* the state of switches is unknown to users other than root, because only root may enter
+	 * the namespace to query the controller */
 	unknown = ret == -EPERM || ret == -EACCES;
 	json_array_foreach (json_object_get(o, "nodes"), i, node) {
 		bool alive = lab_alive(&lab.nodes[i]);

@@ -24,16 +24,17 @@
 #include "lib/base/outfile.h"
 #include "topo/wire_priv.h"
 
-/* time for which a held frame waits until other frames overtake it */
+/* limit of the time for which a frame that shall be reordered is held until other frames overtake
+ * it */
 #define HOLD_NS         (5 * INC_NSEC_PER_MSEC)
 #define QUEUE_MAX_BYTES (1 << 20)
 
 struct wire {
-	/* [d]: the port that receives the frames of direction d */
+	/* port[d] receives the frames of direction d */
 	struct wire_port port[WIRE_DIRS];
 	struct wire_line line[WIRE_DIRS];
 	struct wire_heap heap;
-	uint8_t *frames; /* the received frames of one batch, owned */
+	uint8_t *frames; /* buffer for the frames that are received together; owned */
 	const struct wire_args *args;
 	int control_fd;
 	int signal_fd;
@@ -48,7 +49,8 @@ static void put(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t 
 	n->send_errors += failed;
 }
 
-/* Sends a frame after the rate and the delay of the line, and extra_ns later. */
+/* Sends a frame, or queues it until the line's rate and delay and the additional time extra_ns
+ * allow that. */
 static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len, uint64_t now,
 		 uint64_t extra_ns)
 {
@@ -57,8 +59,8 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 	struct wire_queued *q;
 
 	if (line->rate_bps) {
-		/* 24 bytes more: preamble, frame check sequence and gap, which occupy a cable,
-		 * too */
+		/* besides its bytes a frame occupies a cable for 24 more: preamble, frame check
+		 * sequence and gap */
 		uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
 
 		if (line->queued_bytes + len > line->queue_max_bytes) {
@@ -160,7 +162,7 @@ static void read_port(struct wire *w, enum wire_dir dir)
 	}
 }
 
-/* Sends frames that are due. Returns when the next one is due; 0: no frame waits. */
+/* Sends the queued frames that are due. Returns when the next one is due; 0: no frame waits. */
 static uint64_t run_queue(struct wire *w)
 {
 	uint64_t now = inc_now_ns(), next = 0;
@@ -285,7 +287,9 @@ static int open_control(struct wire *w, struct inc_err *err)
 		return 0;
 	if (w->control_fd >= 0)
 		close(w->control_fd);
-	w->control_fd = -1; /* the path may be another process's, so it must not be removed */
+	/* closed here, so that the path is not removed later, because it may be another process's
+	 * socket */
+	w->control_fd = -1;
 	return inc_err_set(err, -ret, "--control %s: %s", w->args->control_path, strerror(-ret));
 }
 
@@ -332,7 +336,8 @@ static int loop(struct wire *w)
 			if (fds[d].revents & POLLIN)
 				read_port(w, d);
 			else if (fds[d].revents & POLLERR) {
-				/* the interface is down or gone */
+				/* an error of the socket means that the interface is down or
+				 * gone */
 				int e = 0;
 				socklen_t len = sizeof(e);
 
@@ -355,7 +360,7 @@ static int loop(struct wire *w)
 	}
 }
 
-/* Opens the signals and both ends of the wire. */
+/* Opens the descriptor for signals, and both ends of the wire. */
 static int open_wire(struct wire *w, struct inc_err *err)
 {
 	const struct wire_args *args = w->args;

@@ -25,9 +25,11 @@
 #define LAB_NAME_MAX 16
 #define LAB_NODE_MAX 40
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
-#define LAB_NODES    250 /* limit of nodes: as many as the management network has addresses */
+/* limit of a lab's nodes, for which the management network has enough addresses */
+#define LAB_NODES 250
 
-/* limit of the wait for a lock; one switch may take half of it to become ready */
+/* time limit for the lock of a lab; one switch of the other process may take half of it to become
+ * ready */
 #define LAB_LOCK_LIMIT_S 120
 
 enum lab_role { LAB_CONTROLLER, LAB_HOST, LAB_SWITCH, LAB_BRIDGE, LAB_WIRE, LAB_ROLES };
@@ -40,38 +42,40 @@ struct lab_node {
 	struct in_addr mgmt; /* management address 10.99.0.x; bridges and wires have none */
 	struct in_addr addr; /* address of a host's data port */
 	int rank;            /* position of a host in the topology file */
-	/* mode of a switch in the topology, while the lab is made; NULL: none */
+	/* mode of a switch in the topology file, known only while the lab is made; NULL: the file
+	 * has none */
 	const char *mode;
-	/* the process of the node; pid 0: none */
+	/* process of the node; 0: none */
 	pid_t pid;
-	/* field 22 of /proc/PID/stat, which distinguishes the process from a later one with this
-	 * pid */
+	/* start time of that process (field 22 of /proc/PID/stat), which distinguishes it from a
+	 * later process with the same pid */
 	uint64_t start_time;
-	/* status from waitpid(), valid once ended is set for a child of this process */
+	/* once ended is set: status of the process from waitpid(), if it was a child of this
+	 * process */
 	int child_status;
 	bool ended;
-	/* The namespace, and the pins and sockets of a switch, belong to the lab, because this
-	 * process has made them, or the lab's file has them. When `up` fails, it removes nothing
-	 * that it has not made. */
+	/* The node's namespace, and the pins and sockets of a switch, belong to the lab: this
+	 * process has made them, or the lab's file says so. A failing `up` removes only what it has
+	 * made. */
 	bool netns_made, pins_made;
 };
 
 struct lab_end {
-	int node; /* the node at this end: index into lab.nodes */
+	int node; /* the node at this end of the cable: index into lab.nodes */
 	char ifname[16];
 	struct in_addr ip;
 	char mac[18];
 };
 
-/* One cable. end[0] is a host or a switch; end[1] is a switch, or a bridge, whose end has no
- * address. Between two switches, end[1] is the switch that comes first in the file. */
+/* A cable. end[0] is a host or a switch; end[1] is a switch, or a bridge, whose end has no address.
+ * Between two switches, end[1] is the switch that comes first in the topology file. */
 struct lab_link {
 	struct lab_end end[2];
 	unsigned int prefix;
 	unsigned int mtu;
-	/* the wire of the cable: index into lab.nodes; -1: the two veths are a pair */
+	/* wire of the cable: index into lab.nodes; -1: none, so the cable is a veth pair */
 	int wire;
-	char wire_args[8][48]; /* SPEC values of --set for the wire */
+	char wire_args[8][48]; /* options --set with which the cable's inc-wire starts */
 	unsigned int n_wire_args;
 	uint64_t seed;
 };
@@ -82,14 +86,15 @@ struct lab {
 	char topology[PATH_MAX];
 	char state_path[PATH_MAX];
 	char dir[PATH_MAX / 2]; /* directory of the lab, with logs and sockets */
-	bool dir_made;          /* this process has made the directory, or the lab's file has it */
+	/* the directory exists: this process has made it, or the lab's file says so */
+	bool dir_made;
 	/* Descriptor of the lock on dir, which the process that makes or removes the lab holds; -1:
 	 * not held. The commands of that process inherit the lock. So if the process is killed, the
 	 * next one waits until these commands have ended. */
 	int lock;
 	struct lab_node nodes[LAB_NODES];
 	unsigned int n_nodes;
-	struct lab_link *links; /* cables, only while the lab is made; owned */
+	struct lab_link *links; /* the cables, which are known only while the lab is made; owned */
 	unsigned int n_links;
 };
 
@@ -105,9 +110,9 @@ static inline bool lab_has_process(const struct lab_node *node)
 /* lab_state.c */
 /* Checks whether a lab may have this name. Returns 0, or -EINVAL and a message. */
 int lab_name_check(const char *name, struct inc_err *err);
-/* Sets only the name and the paths of a lab. name NULL: a random name. */
+/* Initializes only the name and the paths of a lab. name NULL: chooses a random name. */
 int lab_init(struct lab *lab, const char *name, struct inc_err *err);
-/* Writes the lab's file completely or not at all. create: returns -EEXIST if the file exists. */
+/* Writes the lab's file completely or not at all. create: fails with -EEXIST if the file exists. */
 int lab_save(const struct lab *lab, bool create, struct inc_err *err);
 /* Takes the lock under which a lab's names are taken or given back, by one process at a time.
  * Without it two labs could share names, and a reader could find half a lab. Returns a descriptor
@@ -118,20 +123,21 @@ int lab_lock_new(struct lab *lab, struct inc_err *err);
 /* Takes lab->lock of the lab with this name. If another process holds it, logs that and waits.
  * -EBUSY after LAB_LOCK_LIMIT_S, -ENOENT if the lab is gone then. */
 int lab_lock(struct lab *lab, struct inc_err *err);
-/* Reads a lab's file. name NULL: that of the only lab. */
+/* Reads the file of a lab. name NULL: reads that of the only lab. */
 int lab_load(struct lab *lab, const char *name, struct inc_err *err);
 json_t *lab_to_json(const struct lab *lab);
 /* Returns the names of all labs as a JSON array of strings. */
 json_t *lab_names(void);
 struct lab_node *lab_find(struct lab *lab, const char *name);
-/* Makes the path of a node's log, socket or statistics. suffix: "log", "sock" or "json". */
+/* Writes the path of a node's log, socket or statistics to path. suffix: "log", "sock" or
+ * "json". */
 void lab_path(const struct lab *lab, const struct lab_node *node, const char *suffix,
 	      char path[PATH_MAX]);
 void lab_instance(const struct lab *lab, const struct lab_node *node, char instance[LAB_NS_MAX]);
 unsigned int lab_hosts(const struct lab *lab);
 
 /* lab_keys.c */
-/* Makes the keys of all nodes, in the lab's directory. */
+/* Makes the keys of all nodes, as files in the lab's directory. */
 int lab_keys_make(const struct lab *lab, struct inc_err *err);
 bool lab_has_keys(const struct lab *lab);
 /* These make the path of the controller's file with all keys, and of the key file for programs on a
@@ -145,12 +151,12 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 
 /* lab_net.c */
 int lab_net_namespaces(struct lab *lab, struct inc_err *err);
-/* Makes links and addresses in the namespaces. */
+/* Makes the lab's links and addresses inside its namespaces. */
 int lab_net_up(struct lab *lab, struct inc_err *err);
 /* Checks whether all ports of a bridge forward, which takes up to a second after their cables are
  * up. Returns 0, or -EIO with the port that does not. */
 int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err);
-/* Removes the namespaces. Returns how many are left. */
+/* Removes the lab's namespaces. Returns how many are left. */
 unsigned int lab_net_down(const struct lab *lab);
 bool lab_netns_exists(const char *netns);
 /* Enables threaded NAPI for the ports of a switch, on one CPU. cpu -1: any CPU. */
@@ -161,15 +167,17 @@ int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cp
 /* Finds a program that was built or installed with inc-lab. If there is none, execvp() will search
  * PATH. */
 void lab_find_program(const char *name, char path[PATH_MAX]);
-/* Sets the INCCL_* variables of a host, and a PATH that begins with this build's programs. */
+/* Sets the INCCL_* variables for a rank on a host, and a PATH that begins with this build's
+ * programs. size: number of ranks. */
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job);
 /* Runs a program to its end, with text as its input. If it fails, returns -EIO with the end of its
  * output. */
 int lab_command(char *const argv[], const char *text, struct inc_err *err);
-/* Joins the namespace, in a new child. Returns -errno. */
+/* Moves a new child process into a namespace for good. Returns -errno on failure. */
 int lab_join(const char *netns);
-/* Joins a namespace and returns a descriptor of the old one, or -errno. */
+/* Moves this thread into a namespace and returns a descriptor of the old one, with which
+ * lab_leave() moves it back, or -errno. */
 int lab_enter(const char *netns);
 void lab_leave(int fd);
 /* Starts a program in the background inside the node's namespace. Its output goes to the node's
@@ -183,33 +191,35 @@ unsigned int lab_kill(struct lab *lab);
 
 /* lab_up.c */
 struct lab_up_options {
-	const char *switch_args; /* more words for the command lines of the daemons; NULL: none */
+	/* more arguments for the command lines of switches, and of the controller; NULL: none */
+	const char *switch_args;
 	const char *controller_args;
 	bool insecure; /* the lab has no keys */
 	bool napi_threaded;
-	int napi_cpu; /* CPU for threaded NAPI; -1: any */
+	int napi_cpu; /* CPU on which threaded NAPI runs; -1: any */
 };
 int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err);
 /* Removes the whole lab, in whatever state it is. If something is left, returns -EBUSY with a
  * message, and the lab's file stays for another try. */
 int lab_down(struct lab *lab, struct inc_err *err);
-/* Sends a question to the controller. The caller owns *data. Returns 0, or -errno with a
- * message. */
+/* Sends a question of incctl to the lab's controller. The caller owns the answer *data. Returns 0,
+ * or -errno with a message. */
 int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err);
 
 /* lab_run.c */
 struct lab_run_options {
-	const char *ranks; /* list such as "0,2-3": start only these ranks; NULL: all */
-	const char *hosts; /* list such as "0,2-3": the world has only these hosts; NULL: all */
+	const char *ranks; /* list of ranks to start, such as "0,2-3"; NULL: all */
+	const char *hosts; /* list of hosts that have a rank, such as "0,2-3"; NULL: all */
 	bool no_prefix;
-	int only;                /* show only the output of this rank; -1: of all */
+	/* rank whose output alone is shown; -1: the output of all ranks is */
+	int only;
 	double timeout_s;        /* time limit; 0: none */
 	struct inc_opt_list env; /* variables of the environment, K=V */
 };
 /* Checks whether the text can be a list of ranks or hosts of any lab. Returns 0, or -EINVAL and a
  * message. */
 int lab_list_check(const char *text, struct inc_err *err);
-/* Runs a command on hosts of the lab. Returns the exit code. */
+/* Runs a command on each selected host of the lab. Returns the exit code of inc-lab. */
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
 /* Runs a command on one node in place of this process. It returns only on failure. */
 int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);

@@ -34,7 +34,8 @@ bool lab_has_keys(const struct lab *lab)
 	return !access(path, F_OK);
 }
 
-/* Makes one more key, and a file for its owner with only that key. */
+/* Makes one more key for the controller's file of all keys, and a file with only this key for its
+ * owner. */
 static int add(struct inc_tls_keys *all, const char *identity, const char *path,
 	       struct inc_err *err)
 {

@@ -20,7 +20,7 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-/* A text that grows, which has commands for ip(8). */
+/* A growing text of commands for ip(8), which runs them at once. */
 struct batch {
 	char *text; /* the text, owned */
 	size_t len;
@@ -48,7 +48,8 @@ static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 
 static const char *ip_text(struct in_addr a)
 {
-	static char text[4][INET_ADDRSTRLEN]; /* four texts are enough for one fprintf() */
+	/* four buffers in turn, because one fprintf() prints four texts at most */
+	static char text[4][INET_ADDRSTRLEN];
 	static unsigned int i;
 
 	return inet_ntop(AF_INET, &a, text[i++ % 4], INET_ADDRSTRLEN);
@@ -66,8 +67,8 @@ static int write_file(const char *path, const char *value)
 	return ret;
 }
 
-/* Turns GRO of a veth on or off. GRO turns on the veth's NAPI, which the veth needs to receive
- * redirected frames. */
+/* Turns GRO (generic receive offload) of a veth on or off. GRO turns on NAPI, which the veth needs
+ * to receive redirected frames. */
 static int set_gro(const char *ifname, bool on)
 {
 	struct ethtool_value gro = {.cmd = ETHTOOL_SGRO, .data = on};
@@ -118,8 +119,8 @@ static void write_links(const struct lab *lab, FILE *f)
 	}
 }
 
-/* Returns the number of a link's segment. Links with the same number are neighbours, which are one
- * cable, or all cables of a bridge. */
+/* Returns the number of the segment to which a link belongs. A segment is one cable, or all cables
+ * of a bridge, and the nodes on it are neighbours. */
 static unsigned int segment(const struct lab *lab, unsigned int link)
 {
 	const unsigned int node = lab->links[link].end[1].node;
@@ -138,9 +139,9 @@ static bool is_in(const struct lab *lab, unsigned int node, unsigned int seg)
 	return false;
 }
 
-/* Adds those neighbours of node `at` on a segment to the queue that the search has not seen. The
- * first hop to a neighbour is the first hop to `at`. At the start of the search it is the neighbour
- * itself. */
+/* A step of the search for shortest paths: adds the neighbours of node `at` on a segment to the
+ * queue, if they were not seen before. via: the first hop to each node. The first hop to a
+ * neighbour is that to `at`; at the start of the search it is the neighbour itself. */
 static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int seg,
 			   const struct lab_end **via, unsigned int *queue, unsigned int *tail)
 {
@@ -182,7 +183,8 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 		const struct lab_end *first = via[l->end[0].node];
 		struct in_addr net;
 
-		/* the first cable of a bridge stands for all of them */
+		/* of the cables of a bridge only the first one gets a route, because all are in the
+		 * same subnet */
 		for (unsigned int k = 0; k < i && first; k++) {
 			if (segment(lab, k) == seg)
 				first = NULL;
@@ -337,7 +339,7 @@ int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err)
 			       " [ $state = $0 ] && continue;"
 			       " p=${p%/brport}; echo \"port ${p##*/} does not forward\"; exit 1;"
 			       " done";
-	/* `ip netns exec` mounts the /sys of the namespace */
+	/* the script reads the /sys of the namespace, which `ip netns exec` mounts */
 	char *argv[] = {"ip", "netns", "exec", (char *)bridge->netns,
 			"sh", "-c",    script, INC_STR(BR_STATE_FORWARDING),
 			NULL};
@@ -399,7 +401,7 @@ static size_t napi_threads(const char *ifname, pid_t *pids, size_t max)
 
 static int port_threaded(const char *netns, const char *ifname, int cpu, struct inc_err *err)
 {
-	/* `ip netns exec` mounts the /sys of the namespace */
+	/* the command writes to the /sys of the namespace, which `ip netns exec` mounts */
 	char path[64], *argv[] = {"ip", "netns",          "exec", (char *)netns, "sh",
 				  "-c", "echo 1 >\"$0\"", path,   NULL};
 	pid_t before[1024], after[1024];
@@ -435,7 +437,8 @@ static int port_threaded(const char *netns, const char *ifname, int cpu, struct 
 int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cpu,
 		      struct inc_err *err)
 {
-	/* the lock lets one lab at a time do this, so that new threads belong to that lab */
+	/* hold a lock, so that one lab at a time turns on threaded NAPI, and new threads belong to
+	 * that lab */
 	int lock = open(LAB_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
 
 	if (lock < 0 || flock(lock, LOCK_EX))

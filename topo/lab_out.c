@@ -21,10 +21,11 @@ struct lab_out {
 	pthread_mutex_t lock; /* protects the members after it */
 	pthread_cond_t more;
 	struct evbuffer *queue; /* queue of whole lines; owned */
-	/* bytes that wait, with those of the line that is being written */
+	/* number of bytes that are queued or being written */
 	size_t waiting_bytes;
-	int failed;                    /* errno of the first write that failed; 0: none */
-	char line[LAB_OUT_LINE_BYTES]; /* line that is being written, used by the writer only */
+	int failed; /* errno of the first write that has failed; 0: none has */
+	/* line that is being written; only the writing thread uses it */
+	char line[LAB_OUT_LINE_BYTES];
 };
 
 /* Writes a line. Returns 0, even if the reader has closed its end, or -errno. The thread may be
@@ -37,7 +38,7 @@ static int write_line(int fd, const char *line, size_t len)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN) {
-			/* another process has made the pipe non-blocking */
+			/* wait for room, because another process has made the pipe non-blocking */
 			poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
 			continue;
 		}

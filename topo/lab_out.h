@@ -16,13 +16,14 @@
 
 struct lab_out;
 
-/* Opens an output. The event loop calls drained each time the queue becomes empty. Returns NULL if
- * there is no memory, thread or descriptor. */
+/* Opens an output that writes to fd. The event loop calls drained each time the queue has become
+ * empty. Returns NULL if there is no memory, thread or descriptor. */
 struct lab_out *lab_out_open(struct event_base *base, int fd, void (*drained)(void *arg),
 			     void *arg);
 /* Queues one line, whose only newline is its last byte. The thread writes the line by one call. */
 void lab_out_put(struct lab_out *out, const char *line, size_t len);
-/* Whether the queue is so long that no more should be read for this output. */
+/* Whether the queue is so long that the caller should read no more from what it copies to this
+ * output. */
 bool lab_out_is_full(struct lab_out *out);
 /* Returns the number of bytes that are queued or being written. */
 size_t lab_out_waiting(struct lab_out *out);

@@ -26,8 +26,8 @@ volatile int lab_interrupted;
 
 void lab_find_program(const char *name, char path[PATH_MAX])
 {
-	/* places of programs beside inc-lab: first as built, then as installed, with daemons in
-	 * sbin */
+	/* directories in which programs are searched, relative to that of inc-lab: first as built,
+	 * then as installed, with daemons in sbin */
 	static const char *const places[] = {"", "../sbin/", "../bin/"};
 	char self[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -41,7 +41,8 @@ void lab_find_program(const char *name, char path[PATH_MAX])
 		if (!access(path, X_OK))
 			return;
 	}
-	snprintf(path, PATH_MAX, "%s", name); /* leave the name, because execvp() searches PATH */
+	/* return the bare name, for which execvp() searches PATH */
+	snprintf(path, PATH_MAX, "%s", name);
 }
 
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
@@ -60,8 +61,9 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	} else {
 		unsetenv("INCCL_KEY");
 	}
-	/* Each directory is put in front. So PATH begins with the directory of inc-lab, and then
-	 * has that of the daemons, which is another one once they are installed. */
+	/* Puts the directories of inc-lab and of the daemons in front of PATH. Each is put before
+	 * the one before it, so inc-lab's comes first. The two differ once the programs are
+	 * installed. */
 	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
 		const char *path = getenv("PATH");
 
@@ -117,11 +119,12 @@ int lab_enter(const char *netns)
 void lab_leave(int fd)
 {
 	if (setns(fd, CLONE_NEWNET))
-		abort(); /* give up, because every later step would change the wrong namespace */
+		/* end the program, because every later step would change the wrong namespace */
+		abort();
 	close(fd);
 }
 
-/* Reads the end of a file as one line. */
+/* Reads the end of a file, and makes one line of it. */
 static void tail(int fd, char *out, size_t size)
 {
 	off_t end = lseek(fd, 0, SEEK_END);
@@ -159,8 +162,8 @@ int lab_command(char *const argv[], const char *text, struct inc_err *err)
 		goto out;
 	}
 	if (!pid) {
-		/* a group of its own, so that Ctrl-C reaches only inc-lab, which then undoes the
-		 * lab */
+		/* the helper program gets a process group of its own, so that Ctrl-C reaches only
+		 * inc-lab, which then undoes the lab */
 		setpgid(0, 0);
 		dup2(in, 0);
 		dup2(out, 1);
@@ -199,10 +202,12 @@ static uint64_t start_time(pid_t pid)
 	if (n <= 0)
 		return 0;
 	buf[n] = 0;
-	p = strrchr(buf, ')'); /* the name of the process may contain blanks and parentheses */
+	/* search the last ')', because the name of the process may contain blanks and
+	 * parentheses */
+	p = strrchr(buf, ')');
 	if (!p || p[1] != ' ' || p[2] == 'Z')
 		return 0;
-	/* the state (field 3) and the start time (field 22) follow the name */
+	/* behind the name stand the state (field 3) and, further on, the start time (field 22) */
 	p += 2;
 	for (int i = 3; i < 22 && p; i++)
 		p = strchr(p + 1, ' ');
@@ -217,7 +222,8 @@ bool lab_alive(struct lab_node *node)
 
 	if (!node->pid || node->ended)
 		return false;
-	/* the process is a child of this one only while the lab is made */
+	/* succeeds only while the lab is made, because only then the process is a child of this
+	 * one */
 	if (waitpid(node->pid, &status, WNOHANG) == node->pid) {
 		node->ended = true;
 		node->child_status = status;
@@ -246,8 +252,8 @@ int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	if (!pid) {
 		sigset_t none;
 
-		if (lab->lock >= 0) /* the daemon must not hold the lock, because the daemon goes on
-				       when the lab is made */
+		/* the daemon must not inherit the lock, because it goes on when the lab is made */
+		if (lab->lock >= 0)
 			fcntl(lab->lock, F_SETFD, FD_CLOEXEC);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
@@ -327,7 +333,8 @@ static unsigned int kill_in_namespaces(const struct lab *lab, int grace_ms)
 		char path[LAB_NS_MAX + 16];
 
 		snprintf(path, sizeof(path), "/run/netns/%s", lab->nodes[i].netns);
-		/* a file on which no namespace is mounted, or is no longer, has another device */
+		/* the inode is 0 unless a namespace other than ours is mounted on the file, because
+		 * only a mounted namespace has the device of namespaces */
 		inodes[i] = !lab->nodes[i].netns_made || stat(path, &st) ||
 					    st.st_dev != own.st_dev || st.st_ino == own.st_ino
 				    ? 0
@@ -360,14 +367,16 @@ unsigned int lab_kill(struct lab *lab)
 {
 	unsigned int left;
 
-	/* switches end before wires and the controller, so that they can remove their pins */
+	/* order in which processes end: switches first, because they remove their pins, then wires
+	 * and the controller */
 	static const enum lab_role order[] = {LAB_SWITCH, LAB_WIRE, LAB_CONTROLLER};
 
 	for (size_t o = 0; o < sizeof(order) / sizeof(order[0]); o++)
 		for (unsigned int i = 0; i < lab->n_nodes; i++)
 			if (lab->nodes[i].role == order[o] && lab_alive(&lab->nodes[i]))
 				end_process(lab->nodes[i].pid, KILL_GRACE_MS);
-	/* kill processes of `run` and `exec`, and those that a damaged lab file does not list */
+	/* processes of `run` and `exec` may be left, and those that a damaged lab file does not
+	 * list */
 	left = kill_in_namespaces(lab, 1000);
 	for (int i = 0; i < 10 && left; i++)
 		left = kill_in_namespaces(lab, 0);

@@ -19,26 +19,29 @@
 #include "topo/lab.h"
 #include "topo/lab_out.h"
 
-#define LINE_MAX_BYTES (64 << 10) /* limit of a line; a longer line is cut into several */
-#define GRACE_S        3   /* time from the first signal to SIGKILL, and then for the reader */
-#define DRAIN_READS    64  /* number of reads, which read more than a pipe holds */
-#define EXIT_TIMEOUT   124 /* exit code after the time limit, like that of timeout(1) */
-#define JOB_SIGNALS    7   /* number of signals that a job handles */
+#define LINE_MAX_BYTES (64 << 10) /* limit of a line of output, at which it is cut */
+/* seconds from the first signal to SIGKILL, and then for the reader of the output */
+#define GRACE_S 3
+/* limit of the reads from a pipe after the end of a job, which read more than the pipe holds */
+#define DRAIN_READS  64
+#define EXIT_TIMEOUT 124 /* exit code of inc-lab after the time limit, like that of timeout(1) */
+#define JOB_SIGNALS  7   /* number of signals that inc-lab run handles */
 
 struct job;
 
 struct stream {
 	struct job *job;
 	int rank;
-	struct lab_out *out;     /* output to which the stream is copied, owned by the job */
-	struct evbuffer *buffer; /* the part of a line that has been read; owned */
-	struct event *event;     /* event for the stream; NULL: the stream has ended; owned */
+	struct lab_out *out;     /* the output to which this stream is copied; the job owns it */
+	struct evbuffer *buffer; /* start of a line whose end has not been read yet; owned */
+	struct event *event;     /* event for a readable pipe; NULL: the stream has ended; owned */
 };
 
 struct member {
 	const struct lab_node *host;
 	int rank;
-	pid_t pid; /* leader of a process group of its own; 0: not started, or ended */
+	/* process of the member, which leads a process group; 0: not started, or ended */
+	pid_t pid;
 	pid_t group;
 	struct stream stream[2];
 };
@@ -51,16 +54,19 @@ struct job {
 	unsigned int running;
 	unsigned int streams;
 	int worst;
-	int ended_by; /* exit code after a signal or the time limit; 0: none */
+	/* exit code, if a signal or the time limit has ended the job; 0: neither has */
+	int ended_by;
 	/* all commands have ended, and their output is still being written */
 	bool flushing;
-	struct lab_out *out[2]; /* outputs for stdout and stderr; owned */
+	struct lab_out *out[2]; /* the outputs to stdout and to stderr; owned */
 	struct event *grace, *timeout;
 	struct event *signals[JOB_SIGNALS];
-	sighandler_t sigpipe; /* former action of SIGPIPE, which is restored for the members */
+	/* action of SIGPIPE before the job, which is restored in the members */
+	sighandler_t sigpipe;
 };
 
-/* Parses a list such as "0,2-3" into in. text NULL: all. Returns 0, or -EINVAL and a message. */
+/* Parses a list such as "0,2-3": in[i] becomes whether the list has number i, below n. text NULL:
+ * all are in it. Returns 0, or -EINVAL and a message. */
 static int parse_list(const char *text, unsigned int n, bool *in, struct inc_err *err)
 {
 	memset(in, text ? 0 : 1, n * sizeof(*in));
@@ -95,8 +101,8 @@ int lab_list_check(const char *text, struct inc_err *err)
 	return parse_list(text, LAB_NODES, in, err);
 }
 
-/* Queues whole lines for output, each to be written by one call. At the end of the stream this also
- * queues the rest. */
+/* Queues the whole lines that a stream has read for its output, each to be written by one call.
+ * end: the stream has ended, so this queues an unfinished line, too. */
 static void print_lines(struct stream *s, bool end)
 {
 	const struct lab_run_options *o = s->job->options;
@@ -119,7 +125,7 @@ static void print_lines(struct stream *s, bool end)
 		evbuffer_remove(s->buffer, out + prefix, n);
 		if (out[prefix + n - 1] != '\n')
 			out[prefix + n++] = '\n';
-		/* errors of a rank are always shown */
+		/* stderr of all ranks is shown, even if only one rank's output is wanted */
 		if (o->only < 0 || o->only == s->rank || s->out == s->job->out[1])
 			lab_out_put(s->out, out, prefix + n);
 	}
@@ -129,14 +135,15 @@ static void maybe_done(struct job *job)
 {
 	if (job->running)
 		return;
-	/* if a signal or the limit ended the job, do not wait for processes that still hold a
-	 * pipe */
+	/* end the loop when all streams have ended; after a signal or the time limit, do not wait
+	 * for processes that still hold a pipe */
 	if (job->flushing ? !lab_out_waiting(job->out[0]) && !lab_out_waiting(job->out[1])
 			  : !job->streams || job->ended_by)
 		event_base_loopbreak(job->base);
 }
 
-/* Reads once. Returns false if there is nothing now, or the stream has ended and is closed. */
+/* Reads once from the pipe of a stream. Returns false if there is nothing to read now, or the
+ * stream has ended and is closed. */
 static bool read_stream(struct stream *s, int fd)
 {
 	int n = evbuffer_read(s->buffer, fd, LINE_MAX_BYTES);
@@ -158,7 +165,8 @@ static void on_output(int fd, short what, void *arg)
 	struct stream *s = arg;
 
 	read_stream(s, fd);
-	/* stop reading, so that the command waits as it would for a full pipe */
+	/* read no more while the output's queue is full, so that the command waits as it would for
+	 * a full pipe */
 	if (s->event && lab_out_is_full(s->out))
 		event_del(s->event);
 	maybe_done(s->job);
@@ -179,7 +187,7 @@ static void on_drained(void *arg)
 	maybe_done(job);
 }
 
-/* Reads the output that was written before the end from a pipe that a process still holds. */
+/* After the end of a job, reads what is left in a pipe that some process still holds open. */
 static void drain_stream(struct stream *s)
 {
 	int fd;
@@ -208,7 +216,8 @@ static void signal_all(struct job *job, int sig)
 static void kill_descendants(void)
 {
 	char path[64], word[16];
-	int again = 100; /* limit of rounds, each of which ends a generation of processes */
+	/* limit of the rounds, because each of them ends one generation of processes */
+	int again = 100;
 	bool found;
 	FILE *f;
 
@@ -243,7 +252,8 @@ static void end_job(struct job *job, int sig, int code)
 	signal_all(job, sig);
 	if (!event_pending(job->grace, EV_TIMEOUT, NULL))
 		event_add(job->grace, &grace);
-	maybe_done(job); /* if all commands have ended, only output is left */
+	/* the job may be done already, if all commands have ended and only output was left */
+	maybe_done(job);
 }
 
 static void on_timeout(int fd, short what, void *arg)
@@ -273,7 +283,7 @@ static void member_ended(struct job *job, struct member *m, int status)
 			  strsignal(WTERMSIG(status)));
 	if (code > job->worst)
 		job->worst = code;
-	/* kill the background processes of the member, too */
+	/* kill the processes that the member has left in the background */
 	kill(-m->group, SIGKILL);
 	m->pid = m->group = 0;
 	job->running--;
@@ -285,7 +295,7 @@ static void on_child(int sig, short what, void *arg)
 	int status;
 	pid_t pid;
 
-	/* other children are orphans of members, for which this process only waits */
+	/* a process that is no member is an orphan of one, which this only reaps */
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		for (unsigned int i = 0; i < job->n; i++)
 			if (job->member[i].pid == pid)
@@ -299,8 +309,8 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	int null = open("/dev/null", O_RDONLY), ret;
 	sigset_t none;
 
-	/* The handlers of the job would report a signal to this process's parent, as if the parent
-	 * had received it. */
+	/* Restores the default actions of signals. The job's handlers would report a signal of this
+	 * child to inc-lab, as if inc-lab had received it. */
 	for (size_t i = 0; i < JOB_SIGNALS; i++)
 		signal(event_get_signal(job->signals[i]), SIG_DFL);
 	signal(SIGPIPE, job->sigpipe);
@@ -335,7 +345,7 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 		goto fail;
 	fds[0] = pipes[0][1];
 	fds[1] = pipes[1][1];
-	/* signals wait until the child has no handlers of the job */
+	/* block signals until the child has removed the job's handlers */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
 	m->pid = fork();
@@ -346,7 +356,8 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 		m->pid = 0;
 		goto fail;
 	}
-	/* the parent sets the group, too, because this must be done before the first kill */
+	/* the parent sets the process group as well as the child, because it must be set before the
+	 * first kill */
 	setpgid(m->pid, m->pid);
 	m->group = m->pid;
 	job->running++;
@@ -451,7 +462,9 @@ static int flush_outputs(struct job *job)
 		event_add(job->grace, &grace);
 	if (lab_out_waiting(job->out[0]) || lab_out_waiting(job->out[1]))
 		event_base_dispatch(job->base);
-	inc_log_sink(inc_log_unblocked); /* the reader of stderr may still not read */
+	/* the last warnings must not block either, because the reader of stderr may still not
+	 * read */
+	inc_log_sink(inc_log_unblocked);
 	for (int k = 0; k < 2; k++) {
 		const size_t lost_bytes = lab_out_waiting(job->out[k]);
 
@@ -494,7 +507,8 @@ static void start_members(const struct lab *lab, struct job *job, int size, char
 	}
 }
 
-/* The output for log lines, which go to the queue of stderr, so that they never block the loop. */
+/* The output to stderr while a job runs. Log lines go to its queue, so that they never block the
+ * event loop. */
 static struct lab_out *log_out;
 
 static void log_line(const char *line, size_t len)
@@ -526,7 +540,7 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	if (!size)
 		return 2;
 	job.sigpipe = signal(SIGPIPE, SIG_IGN);
-	/* orphans of members become our children, so that the time limit can end them, too */
+	/* make orphans of members children of inc-lab, so that the time limit can end them, too */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (open_outputs(&job)) {
 		inc_error("no memory to run a command");
@@ -534,7 +548,7 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	}
 	add_events(&job);
 	start_members(lab, &job, size, argv);
-	/* handle members that ended before SIGCHLD had a handler */
+	/* handle members that have ended before SIGCHLD had its handler */
 	on_child(SIGCHLD, 0, &job);
 	if (job.running || job.streams)
 		event_base_dispatch(job.base);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Makes the names and paths of a lab, and has the file that lists the lab's parts. */
+/* Makes a lab's name and paths, and reads and writes the file that lists the lab's parts. */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <dirent.h>
@@ -144,7 +144,7 @@ static int write_beside(const struct lab *lab, char *tmp, size_t size, struct in
 	int fd, ret = 0;
 	FILE *f;
 
-	/* repeat this if a `down` removes the empty directory at this moment */
+	/* try again if a `down` has removed the empty directory between the two calls */
 	do {
 		if (mkdir(LAB_DIR, 0755) && errno != EEXIST) {
 			ret = -errno;
@@ -179,7 +179,8 @@ int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 
 	if (ret)
 		goto out;
-	/* link() fails if the name exists, so of two processes one wins, with a complete file */
+	/* link() fails if the lab's file exists, so of two processes one wins, and the file is
+	 * complete */
 	if (create ? link(tmp, lab->state_path) : rename(tmp, lab->state_path))
 		ret = -errno;
 	if (create || ret)
@@ -190,7 +191,7 @@ int lab_save(const struct lab *lab, bool create, struct inc_err *err)
 		inc_err_set(err, -ret, "%s: cannot write: %s", lab->state_path, strerror(-ret));
 out:
 	if (ret && create)
-		rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
+		rmdir(LAB_DIR); /* removes the directory only if no other lab is in it */
 	return ret;
 }
 
@@ -213,7 +214,8 @@ int lab_lock_names(struct inc_err *err)
 			continue;
 		if (fd < 0 || flock(fd, LOCK_EX))
 			break;
-		/* a `down` may have removed the empty directory before the lock was taken */
+		/* the lock counts only if the path still names the locked directory, because a
+		 * `down` may have removed it before */
 		if (same_dir(fd, LAB_DIR))
 			return fd;
 		close(fd);
@@ -269,9 +271,10 @@ static int open_named(struct lab *lab, struct inc_err *err)
 		return names;
 	if (access(lab->state_path, F_OK)) {
 		ret = inc_err_set(err, ENOENT, "no lab %s is up (%s)", lab->name, lab->state_path);
-		rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
+		rmdir(LAB_DIR); /* removes the directory only if no other lab is in it */
 	} else if (mkdir(lab->dir, 0755) && errno != EEXIST) {
-		/* an `up` that was killed may not have made the directory */
+		/* the lab's directory may be missing, because an `up` was killed before it made
+		 * one */
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
 	} else {
 		ret = open_dir(lab, err);
@@ -288,8 +291,9 @@ int lab_lock(struct lab *lab, struct inc_err *err)
 		ret = open_named(lab, err);
 		if (!ret)
 			ret = wait_for_lock(lab, err);
-		/* the process that held the lock may have removed the lab, and another may be
-		 * making the next one */
+		/* The lock counts only if the path still names the locked directory. The process
+		 * that held the lock may have removed the lab, and another may be making the next
+		 * one. */
 		if (ret || same_dir(lab->lock, lab->dir))
 			return ret;
 		close(lab->lock);

@@ -30,7 +30,7 @@ static struct lab_node *add_node(struct lab *lab, enum lab_role role, const char
 	snprintf(netns, sizeof(netns), "%s-%s", lab->name, role == LAB_CONTROLLER ? "ctl" : name);
 	memcpy(node->netns, netns, sizeof(netns));
 	if (role != LAB_WIRE && role != LAB_BRIDGE)
-		/* the address for management: 10.99.0.1 + the index of the node */
+		/* address in the management network: 10.99.0.1 + the index of the node */
 		node->mgmt.s_addr = htonl(0x0a630001 + lab->n_nodes);
 	lab->n_nodes++;
 	return node;
@@ -91,7 +91,7 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	if (from->has_wire) {
 		struct lab_node *wire;
 
-		/* names have at most INC_TOPO_NAME_LEN characters */
+		/* the two names, which have at most INC_TOPO_NAME_LEN characters each, fit */
 		snprintf(name, sizeof(name), "%.15s-%.15s", lab->nodes[link->end[0].node].name,
 			 lab->nodes[link->end[1].node].name);
 		wire = add_node(lab, LAB_WIRE, name, err);

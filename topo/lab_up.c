@@ -21,7 +21,7 @@
 #include "lib/base/log.h"
 #include "topo/lab.h"
 
-/* time limit; a busy or emulated machine verifies BPF programs slowly */
+/* time limit for a node to become ready; a busy or emulated machine verifies BPF programs slowly */
 #define READY_LIMIT_MS 60000
 #define POLL_NS        (10 * INC_NSEC_PER_MSEC)
 #define ASK_LIMIT_S    5
@@ -115,8 +115,8 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 				   why.msg);
 }
 
-/* The functions below are conditions for wait_ready(). They return 0, or -errno and why the node is
- * not ready. */
+/* The next functions are conditions for wait_ready(), one for each role of a node. They return 0,
+ * or -errno with the reason why the node is not ready. */
 static int wire_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -187,7 +187,8 @@ static void show_log(const struct lab *lab, const struct lab_node *node)
 	if (n <= 0)
 		return;
 	text[n] = 0;
-	if (end > n && (p = strchr(text, '\n'))) /* the text begins in the middle of a line */
+	/* skip the first line, because the text begins in the middle of one */
+	if (end > n && (p = strchr(text, '\n')))
 		p++;
 	fprintf(stderr, "--- the log of %s ends with:\n%s%s---\n", node->name, p ? p : text,
 		text[n - 1] == '\n' ? "" : "\n");
@@ -258,7 +259,8 @@ static int start_wire(struct lab *lab, struct lab_node *node, struct inc_err *er
 	return ret ? ret : wait_ready(lab, node, wire_ready, err);
 }
 
-/* Appends the words of a text, which is split as in a shell. They are valid as long as *words. */
+/* Splits a text into words as a shell does, and appends them to argv. The words are valid as long
+ * as *words. option: the option that has the text, for error messages. */
 static int add_words(char **argv, int *n, const char *option, const char *text, wordexp_t *words,
 		     struct inc_err *err)
 {
@@ -400,7 +402,7 @@ static int take_names(struct lab *lab, const struct lab_up_options *options, boo
 	if (!ret)
 		ret = lab_save(lab, true, err);
 	else
-		rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
+		rmdir(LAB_DIR); /* removes the directory only if no other lab is in it */
 	*named = !ret;
 	if (!ret && mkdir(lab->dir, 0755))
 		ret = inc_err_set(err, errno, "%s: %s", lab->dir, strerror(errno));
@@ -471,15 +473,16 @@ static void remove_tree(const char *path)
 		nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Removes the files that a crashed switch has left. */
+/* Removes the pins, socket and lock that a crashed switch has left. */
 static void remove_instance(const struct lab *lab, const struct lab_node *node)
 {
 	static const char *const files[] = {"sock", "lock"};
 	char instance[LAB_NS_MAX], path[PATH_MAX];
 
 	lab_instance(lab, node, instance);
-	if (instance_in_use(instance)) { /* an instance in use is another's, because the lab's own
-					    daemons have ended */
+	/* an inc-switchd that uses the instance now is another's, because the lab's own daemons
+	 * have ended */
+	if (instance_in_use(instance)) {
 		inc_warn("instance %s is another inc-switchd's now: left alone", instance);
 		return;
 	}
@@ -506,7 +509,7 @@ static int give_names_back(const struct lab *lab, unsigned int left, struct inc_
 				   lab->name, left);
 	if (unlink(lab->state_path) && errno != ENOENT)
 		return inc_err_set(err, errno, "%s: %s", lab->state_path, strerror(errno));
-	rmdir(LAB_DIR); /* rmdir() fails if another lab is in the directory */
+	rmdir(LAB_DIR); /* removes the directory only if no other lab is in it */
 	return 0;
 }
 

@@ -69,8 +69,8 @@ static int fault_add(struct wire_line *line, const struct wire_fault *fault, str
 	return 0;
 }
 
-/* Parses "up:..." or "down:...". Returns the direction and moves *text behind it. Returns -1 if the
- * text has no direction. */
+/* Parses a direction at the beginning of the text, "up:" or "down:". Returns the direction and
+ * moves *text behind it, or returns -1 if the text has no direction. */
 static int take_dir(const char **text)
 {
 	for (int d = 0; d < WIRE_DIRS; d++) {
@@ -84,7 +84,8 @@ static int take_dir(const char **text)
 	return -1;
 }
 
-/* Parses a deterministic fault, such as "3" or "0,5,9". "@20" behind it is a delay of 20 ms. */
+/* Parses the value of a deterministic fault: numbers of frames, such as "3" or "0,5,9". With "@20"
+ * behind them, the fault is a delay of 20 ms. */
 static int set_fault(struct wire_line lines[WIRE_DIRS], enum wire_act act, enum wire_class class,
 		     const char *spec, const char *text, struct inc_err *err)
 {
@@ -208,9 +209,8 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 		if (strcmp(key, faults[i].name))
 			continue;
-		/* If the value of one of these three has a dot or no direction, it is a
-		 * probability. Otherwise it is a deterministic fault: corrupt=up:1 means frame
-		 * 1. */
+		/* For corrupt, reorder and burst a value with a dot or without a direction is a
+		 * probability. Otherwise it is the number of a frame, as in corrupt=up:1. */
 		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst")) &&
 		    (strchr(text, '.') || !strchr(text, ':')))
 			break;
@@ -228,7 +228,8 @@ static size_t bth_offset(const uint8_t *frame, size_t len)
 	if (len < l4 + INC_UDP_LEN + INC_BTH_LEN || frame[12] != 0x08 || frame[13] != 0x00 ||
 	    frame[14] != 0x45 || frame[23] != IPPROTO_UDP)
 		return 0;
-	/* results have the source port 4791, and contributions the destination port 4791 */
+	/* a RoCE frame has 4791 as its destination port, or, if it is a result, as its source
+	 * port */
 	memcpy(&v, frame + l4, 2);
 	if (ntohs(v) != INC_ROCE_UDP_PORT) {
 		memcpy(&v, frame + l4 + 2, 2);

@@ -15,8 +15,8 @@
 
 #define ASK_TRIES 10
 
-/* Rejects a spec that no wire would accept, as an error of the command line. Only the wire knows
- * how many more faults it can hold. */
+/* Checks a SPEC before it is sent to a wire, so that a wrong one is an error of the command line.
+ * Only the wire knows how many more faults it can hold. */
 static int check_spec(const char *spec, struct inc_err *err)
 {
 	struct wire_line lines[WIRE_DIRS] = {};
@@ -110,7 +110,8 @@ static const struct inc_opt ctl_options[] = {
 	{},
 };
 
-/* Makes the request for the wire, and checks that the wire would accept it. */
+/* Makes the text of the request from the SPECs of `inc-wire ctl`, and checks that the wire would
+ * accept it. */
 static int check_request(void *settings)
 {
 	struct wire_args *args = settings;
@@ -122,7 +123,7 @@ static int check_request(void *settings)
 		const char *spec = args->specs.text[i];
 		size_t n;
 
-		/* "stats" must be the only word of a request */
+		/* the word "stats" is no SPEC, and a request for statistics has no other word */
 		if ((args->specs.count > 1 || strcmp(spec, "stats")) && check_spec(spec, &err))
 			return inc_usage("%s", err.msg);
 		n = snprintf(at, left, "%s%s", i ? " " : "", spec);

@@ -21,7 +21,8 @@
 #include <linux/virtio_net.h>
 #include "topo/wire_priv.h"
 
-/* size of the socket's buffer in bytes; a whole window of every communicator fits into it */
+/* size in bytes of the socket's receive and send buffers, which hold a whole window of every
+ * communicator */
 #define SOCKET_BUFFER (32 << 20)
 
 /* Attaches an empty XDP program to the interface. The program turns on NAPI there, because
@@ -52,8 +53,8 @@ static int attach_pass(struct wire_port *port, struct inc_err *err)
 	close(prog);
 	if (ret)
 		return ret;
-	/* the program turns on generic receive offload, which would join TCP segments, so turn that
-	 * off */
+	/* turn off generic receive offload, which the XDP program has turned on, because it would
+	 * join TCP segments */
 	strcpy(ifr.ifr_name, port->ifname);
 	if (ioctl(port->fd, SIOCETHTOOL, &ifr))
 		return inc_err_set(err, errno, "%s: turning GRO off: %s", port->ifname,
@@ -78,7 +79,7 @@ int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *e
 	port->out = calloc(WIRE_BATCH, WIRE_FRAME_MAX);
 	if (!port->out)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	/* the protocol is 0, so that no frame arrives before the socket is bound */
+	/* the socket has protocol 0 at first, so that no frame arrives before it is bound */
 	port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (port->fd < 0) {
 		ret = inc_err_set(err, errno, "AF_PACKET socket: %s", strerror(errno));
@@ -157,7 +158,8 @@ int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BAT
 	}
 	n = recvmmsg(port->fd, msg, WIRE_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 	if (n < 0)
-		return 0; /* the error is EAGAIN, or ENETDOWN when the interface is gone */
+		/* nothing to read: the error is EAGAIN, or ENETDOWN when the interface is gone */
+		return 0;
 	for (int i = 0; i < n; i++) {
 		uint8_t *frame = iov[i][1].iov_base;
 

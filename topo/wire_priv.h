@@ -14,7 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 
-/* limit of a frame in bytes; the MTU of a link in a topology file is smaller */
+/* limit of a frame in bytes, which is above the largest MTU of a link in a topology file */
 #define WIRE_FRAME_MAX 16384
 /* number of frames that a burst loses in a row, the first included */
 #define WIRE_BURST_FRAMES 50
@@ -22,7 +22,7 @@
 enum wire_dir { WIRE_UP, WIRE_DOWN, WIRE_DIRS };
 extern const char *const wire_dir_names[WIRE_DIRS];
 
-/* The class of a frame, for faults that count frames. */
+/* The class of a frame. Faults count the frames of each class. */
 enum wire_class { WIRE_DATA, WIRE_ACK, WIRE_OTHER, WIRE_CLASSES };
 
 enum wire_act {
@@ -42,13 +42,14 @@ struct wire_fault {
 	enum wire_act act;
 	enum wire_class class; /* class of the frame: WIRE_DATA or WIRE_ACK */
 	uint64_t index;        /* number of the frame in its class, counted from the wire's start */
-	uint64_t delay_ns;     /* delay of the frame, for WIRE_DELAY */
+	uint64_t delay_ns;     /* for WIRE_DELAY: the additional delay of the frame */
 };
 
 struct wire_counters {
 	uint64_t received;
-	uint64_t forwarded; /* number of frames sent, copies included */
-	/* number of frames lost by probability, by a fault, or because the link is down */
+	uint64_t forwarded; /* number of frames sent, with their duplicates */
+	/* number of frames lost on purpose: by probability, by a deterministic fault, or because
+	 * the link is down */
 	uint64_t lost;
 	uint64_t duplicated;
 	uint64_t corrupted;
@@ -63,36 +64,39 @@ struct wire_counters {
 
 /* One direction of the wire. */
 struct wire_line {
-	/* probability of each act per frame; that of WIRE_DELAY is unused */
+	/* probability with which each act hits a frame; that of WIRE_DELAY is unused */
 	double p[WIRE_ACTS];
 	uint64_t rate_bps;        /* rate of the line; 0: unlimited */
 	uint64_t delay_ns;        /* propagation delay of the line */
 	uint64_t queue_max_bytes; /* limit of queued_bytes */
-	uint64_t queued_bytes;    /* number of bytes that wait because of the rate */
-	uint64_t line_free_at_ns; /* time when the last bit that was accepted so far has left */
-	/* time at which the link is up again; all frames before it are lost */
+	uint64_t queued_bytes;    /* number of bytes in the queue that the line's rate causes */
+	/* time when the line will have sent all bits of the frames accepted so far */
+	uint64_t line_free_at_ns;
+	/* end of the present outage of the link: frames before this time are lost */
 	uint64_t up_at_ns;
-	unsigned int burst; /* number of frames that the current burst will still drop */
+	unsigned int burst; /* number of frames that the present burst will still drop */
 	uint64_t rng[2];
 	struct wire_fault *faults; /* deterministic faults, owned */
 	size_t n_faults;
 	struct wire_counters n;
-	/* The frame that waits to be overtaken. NULL: there is none. */
+	/* The held frame, which waits until other frames have overtaken it. */
 	uint8_t *held; /* the frame, owned; NULL: none */
 	size_t held_len;
-	unsigned int held_gap;   /* number of frames that must still overtake the held frame */
-	uint64_t held_due_at_ns; /* time when the held frame is sent in any case */
+	/* number of frames that must overtake the held frame before it is sent */
+	unsigned int held_gap;
+	/* time when the held frame is sent even if no frame has overtaken it */
+	uint64_t held_due_at_ns;
 };
 
 struct wire_verdict {
 	bool drop;
-	unsigned int copies; /* number of copies to send, 1 or 2 */
+	unsigned int copies; /* number of times that the frame is sent, 1 or 2 */
 	bool corrupt;
 	bool corrupt_eth;
 	bool corrupt_any;
-	/* a random number; modulo the number of bits it is the bit to flip */
+	/* random number that selects the bit to flip, modulo the number of bits */
 	uint32_t corrupt_at;
-	/* number of frames that overtake the frame; 0: the frame stays in its place */
+	/* number of frames that shall overtake this frame; 0: it stays in its place */
 	unsigned int reorder_gap;
 	uint64_t delay_ns;
 };
@@ -100,9 +104,9 @@ struct wire_verdict {
 void wire_line_seed(struct wire_line *line, uint64_t seed, enum wire_dir dir);
 void wire_line_free(struct wire_line *line);
 
-/* Sets a property or a fault from its text, a SPEC of inc-wire --help (wire_opts.c), for the
- * command line and the control socket. Faults count frames from the moment when they are set. 0,
- * or -EINVAL with a message. */
+/* Sets a property of a line, or a fault, from a SPEC (see inc-wire --help and wire_opts.c). SPECs
+ * come from the command line and the control socket. Faults count frames from the moment when they
+ * are set. Returns 0, or -EINVAL with a message. */
 int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err *err);
 
 enum wire_class wire_classify(const uint8_t *frame, size_t len);
@@ -111,8 +115,8 @@ enum wire_class wire_classify(const uint8_t *frame, size_t len);
  * except while a link is down. */
 void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 		 struct wire_verdict *verdict);
-/* Flips one bit: of a RoCE frame behind its UDP header, of other frames behind the Ethernet
- * header. */
+/* Flips one bit of a frame: behind the UDP header of a RoCE frame, or behind the Ethernet header of
+ * another frame. at: random number that selects the bit. */
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
 /* Flips one bit of the two MAC addresses, which no checksum of a RoCE frame covers. */
 void wire_corrupt_eth(uint8_t *frame, uint32_t at);
@@ -121,28 +125,29 @@ void wire_corrupt_any(uint8_t *frame, size_t len, uint32_t at);
 
 json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS]);
 
-/* A frame in the heap of frames that wait, ordered by due_at_ns. */
+/* A frame that waits in the heap until its time due_at_ns. */
 struct wire_queued {
 	uint64_t due_at_ns;
 	uint64_t order;
 	enum wire_dir dir;
-	bool counted; /* the frame is included in line->queued_bytes */
+	bool counted; /* the frame's bytes are counted in line->queued_bytes */
 	size_t len;
 	uint8_t data[];
 };
 struct wire_heap {
-	struct wire_queued **v; /* array of frames; the array and its elements are owned */
+	/* the heap, an array of frames; the array and the frames are owned */
+	struct wire_queued **v;
 	size_t len, cap;
 	uint64_t order;
 };
 int wire_heap_push(struct wire_heap *heap, struct wire_queued *q);
-/* Returns the earliest frame, which stays in the heap. NULL: the heap is empty. */
+/* Returns the frame that is due first, which stays in the heap. NULL: the heap is empty. */
 struct wire_queued *wire_heap_min(const struct wire_heap *heap);
-/* Removes the earliest frame and returns it. The caller frees it. */
+/* Removes the frame that is due first from the heap and returns it. The caller frees it. */
 struct wire_queued *wire_heap_pop(struct wire_heap *heap);
 void wire_heap_free(struct wire_heap *heap);
 
-#define WIRE_BATCH 64 /* limit of the frames that are sent together */
+#define WIRE_BATCH 64 /* limit of the frames that one system call reads or sends */
 
 /* One end of the wire: a veth in native XDP mode, read and written by AF_PACKET. The veth's XDP
  * program is empty. It provides NAPI for frames redirected into the veth, and no segmentation
@@ -151,9 +156,10 @@ struct wire_port {
 	char ifname[16];
 	int ifindex;
 	int fd;
-	int link_fd; /* descriptor of the bpf_link that holds the XDP program on the interface */
+	/* descriptor of the bpf_link that holds the empty XDP program on the interface */
+	int link_fd;
 	unsigned int n_out;
-	uint8_t *out; /* buffer for WIRE_BATCH frames to be sent, owned */
+	uint8_t *out; /* buffer for up to WIRE_BATCH frames that are sent together; owned */
 	size_t out_len[WIRE_BATCH];
 };
 
@@ -170,7 +176,8 @@ unsigned int wire_port_flush(struct wire_port *port);
  * not read in time. */
 uint64_t wire_port_drops(struct wire_port *port);
 
-#define WIRE_MESSAGE_MAX 4096 /* size of a request on the control socket, and of its answer */
+/* size of the buffer for a request on the control socket, and of that for its answer */
+#define WIRE_MESSAGE_MAX 4096
 
 /* The values of inc-wire's command line (wire_opts.c). */
 struct wire_args {
@@ -178,9 +185,9 @@ struct wire_args {
 	const char *netns;
 	struct inc_opt_list specs;
 	uint64_t seed;
-	/* paths of the statistics and of the control socket; NULL: none */
+	/* paths of the file for statistics and of the control socket; NULL: none */
 	const char *stats_path, *control_path;
-	/* the command is `inc-wire ctl`, to which the members after this one belong */
+	/* the command is `inc-wire ctl`, whose request is in the next member */
 	bool is_ctl;
 	char request[WIRE_MESSAGE_MAX];
 };
