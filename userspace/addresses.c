@@ -12,8 +12,9 @@
 #include "lib/net/wait.h"
 #include "userspace/addresses.h"
 
-/* How long the start waits for the first look-up. Meanwhile the daemon does nothing else. It does
- * not even retransmit for communicators that it has taken over. */
+/* How long the daemon's start waits for the first look-up of the controller's name. Meanwhile the
+ * daemon does nothing else. It does not even retransmit for communicators that it has taken
+ * over. */
 #define START_MS 1000
 
 struct inc_addresses {
@@ -34,8 +35,8 @@ static void free_list(struct addrinfo *list)
 		freeaddrinfo(list);
 }
 
-/* Ends the look-up and stores its addresses. Returns 0, -errno with the reason in why, or
- * -EINPROGRESS if the look-up has no answer yet. */
+/* Gets the answer of the look-up, if there is one, and stores its addresses as the fresh ones.
+ * Returns 0, -errno with the reason in why, or -EINPROGRESS if there is no answer yet. */
 static int take_answer(struct inc_addresses *a, struct inc_err *why)
 {
 	struct addrinfo *list;
@@ -59,8 +60,8 @@ static void stop_waiting(struct inc_addresses *a)
 	a->answer = NULL;
 }
 
-/* Stores why a look-up failed, and logs it once. If there are no addresses at all, nothing is
- * logged here, because the client reports that it cannot connect. */
+/* Stores why a look-up failed, and logs it if the reason is new. If there are no addresses at all,
+ * nothing is logged here, because the client reports that it cannot connect. */
 static void failed(struct inc_addresses *a, const struct inc_err *why)
 {
 	const bool again = !strcmp(a->why.msg, why->msg);
@@ -124,8 +125,8 @@ void inc_addresses_refresh(struct inc_addresses *a)
 		failed(a, &why);
 }
 
-/* The look-up at the start. Returns -errno if the name does not exist, and 0 if no name server has
- * answered. */
+/* Makes the first look-up, when the daemon starts. Returns -errno if the name does not exist, and 0
+ * if no name server has answered in time. */
 static int look_up_first(struct inc_addresses *a, struct inc_err *why)
 {
 	int ret = inc_lookup_start(&a->at, &a->lookup, why);

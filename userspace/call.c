@@ -37,8 +37,8 @@ static int describe(char *text, size_t size, const struct inc_call *call)
 			INC_DESC_ROOT(desc), INC_DESC_SEQ(desc), call->bytes);
 }
 
-/* Returns the earlier of two sequence numbers, which wrap around. The two are always less than half
- * of the range apart. */
+/* Returns the earlier of two sequence numbers of collectives. The numbers wrap around, but the two
+ * are always less than half of their range apart. */
 static uint32_t earlier(uint32_t a, uint32_t b)
 {
 	return ((b - a) & INC_DESC_SEQ_MASK) <= INC_DESC_SEQ_MASK / 2 ? a : b;

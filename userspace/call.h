@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A peer that owes an acknowledgement is reported as unresponsive after so long without one. */
+/* Time without an acknowledgement after which a peer that owes one is reported as unresponsive. */
 #define INC_UNRESPONSIVE_S 10ull
 
 /* Writes "rank 3" for a host, or "the switch of rank 4" for a switch, of which 4 is the lowest rank

@@ -110,7 +110,8 @@ static struct inc_comm_conf unlisted_comm(const struct inc_yaml_node *sw, uint32
 				      .byte_order = turned ? INC_ORDER_NETWORK : INC_ORDER_LITTLE};
 }
 
-/* Reads a communicator. mode: the mode of a communicator whose mapping has none. */
+/* Reads one communicator from its mapping in the file. mode: the mode of a communicator whose
+ * mapping has none. */
 static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc_switch_conf *conf,
 		     struct inc_err *err)
 {
@@ -126,7 +127,8 @@ static int read_comm(const struct inc_yaml_node *node, uint32_t mode, struct inc
 	if (!cm->has_mode)
 		cm->mode = mode;
 	cm->has_mode = true;
-	cm->root = true; /* the communicator is the root until a connection to a parent is read */
+	/* the switch counts as the communicator's root until a connection to a parent is read */
+	cm->root = true;
 	conf->n_comms++;
 	return 0;
 }
@@ -190,8 +192,8 @@ static int check_unique(const struct inc_yaml_node *node, const struct inc_switc
 	return 0;
 }
 
-/* Checks that the connection's port is one of the switch's. If the file lists no ports, adds it to
- * them. */
+/* Checks that a connection's port is one of the switch's ports. If the file has no list of ports,
+ * this adds the port to them. */
 static int take_port(const struct inc_yaml_node *node, struct inc_switch_conf *conf,
 		     const struct inc_conn_conf *c, struct inc_err *err)
 {
@@ -301,7 +303,8 @@ static int check_settings(const struct inc_yaml_node *sw, const struct inc_setti
 	return 0;
 }
 
-/* Logs what the switch uses if the file has no name, no connections or no communicators. */
+/* Logs what the switch uses in place of a name, connections or communicators that its file leaves
+ * out. */
 static void log_left_out(const char *path, const struct inc_yaml_node *sw,
 			 const struct inc_switch_conf *conf)
 {
@@ -319,8 +322,8 @@ static void log_left_out(const char *path, const struct inc_yaml_node *sw,
 			 named ? "" : ", as the original documents' files have it");
 }
 
-/* Reads a switch. alone: the file has only this switch, as the mapping "switch", which may lack
- * connections. */
+/* Reads one switch of a file. alone: the file has only this switch, as the mapping "switch", which
+ * may lack connections. line: the settings of the command line. */
 static int read_switch(const char *path, const struct inc_yaml_node *sw, bool alone,
 		       const struct inc_settings *line, struct inc_switch_conf *conf,
 		       struct inc_err *err)
@@ -371,8 +374,8 @@ static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LE
 	return 0;
 }
 
-/* Returns 0 if this is the switch called want, or if want is NULL. Returns 1 if it is another one,
- * or -EINVAL. */
+/* Compares a switch of the file with the name that is wanted. Returns 0 if it has that name, or if
+ * want is NULL, 1 if it is another switch, or -EINVAL. */
 static int match_switch(const struct inc_yaml_node *sw, const char *want,
 			const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
 			struct inc_err *err)
@@ -457,7 +460,7 @@ int inc_config_load(const char *path, const char *name, const struct inc_setting
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err)
 {
 	const struct inc_settings *s = &conf->settings;
-	/* rows and slots count communicators of passthrough mode only */
+	/* the sums of rows and slots include only communicators of passthrough mode */
 	uint64_t connections = 0, rows = 0, slots = 0;
 	uint32_t i, k;
 

@@ -30,8 +30,8 @@
 #define INC_XDP_NATIVE  "native"
 #define INC_XDP_GENERIC "generic"
 
-/* Settings of the command line or of the file. The values 0 and false mean "not set". After
- * inc_settings_complete() every setting has its value. */
+/* Settings of a switch, from the command line or from the file. The values 0 and false mean "not
+ * set". After inc_settings_complete() every setting has its value. */
 struct inc_settings {
 	bool mode_given;
 	uint32_t mode; /* mode of communicators that do not set one: enum inc_mode_of_switch */
@@ -56,12 +56,12 @@ struct inc_settings {
 
 struct inc_switch_conf {
 	char name[INC_SWITCH_NAME_LEN];
-	/* the file has a number of the switch, as files of the original documents' form do */
+	/* the file has a number of the switch (id), as files in the original documents' form do */
 	bool has_id;
 	uint32_t id;
 	bool root;
 	struct inc_settings settings;
-	/* the settings list the ports; otherwise the ports are those of the connections */
+	/* settings.port[] was given; otherwise it has the ports of the connections */
 	bool ports_given;
 	struct inc_comm_conf *comm;
 	uint32_t n_comms;
@@ -82,7 +82,7 @@ int inc_config_load(const char *path, const char *name, const struct inc_setting
 /*
  * Checks that the ports are given and that all communicators fit the limits in the settings. The
  * settings must be complete and merged with the command line's. Without this check the error would
- * appear only when the maps are filled. path is for the message.
+ * appear only when the maps are filled. path: the file's name, for error messages.
  */
 int inc_config_fits(const char *path, const struct inc_switch_conf *conf, struct inc_err *err);
 void inc_config_free(struct inc_switch_conf *conf);
@@ -93,16 +93,16 @@ int inc_config_json(const json_t *object, struct inc_comm_conf *out, struct inc_
 /* Returns -EINVAL if the longest retransmission timeout is below the shortest one. Timeouts that
  * are not set count with their defaults. */
 int inc_settings_check_timers(const struct inc_settings *s, struct inc_err *err);
-/* Handles the old settings "mode: native" and "mode: generic", which are called xdp now. Logs a
- * warning and sets xdp, unless that is set. where: the file or option, for the log. */
+/* Handles "mode: native" and "mode: generic", which are old forms of the setting xdp. Logs a
+ * warning and sets xdp, unless xdp is set. where: the file or option, for the log. */
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where);
 bool inc_settings_has_port(const struct inc_settings *s, const char *ifname);
 /* Adds a port to the settings, unless they have it already. Returns false if the list is full. */
 bool inc_settings_add_port(struct inc_settings *s, const char *ifname);
 /* Returns 0 if text is an address at which metrics can be served, else -EINVAL. */
 int inc_settings_check_metrics(const char *text, struct inc_err *err);
-/* Copies the settings that s lacks from more. Only this function decides which of two settings is
- * used. */
+/* Copies those settings from more that s does not have. If both have a setting, that of s is used,
+ * and only this function decides so. */
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
 /* Sets all settings that are still missing to their defaults. */
 void inc_settings_complete(struct inc_settings *s);

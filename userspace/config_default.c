@@ -21,7 +21,7 @@ void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map
 	}
 }
 
-/* Lists the names of the switch's ports. */
+/* Writes a list of the switch's port names, such as "eth0, eth1", to buf. */
 static void list_ports(const struct inc_switch_conf *conf, char *buf, size_t size)
 {
 	const struct inc_settings *s = &conf->settings;

@@ -13,7 +13,7 @@
 #include "lib/conf/yaml.h"
 #include "userspace/config.h"
 
-/* Counts, for each field of a table, in how many of the file's mappings the field was missing. */
+/* For each field of a table, the number of the file's mappings that lack the field. */
 struct inc_absent {
 	const struct inc_schema *schema;
 	/* plural of the objects that the table describes, such as "connections" */
@@ -22,13 +22,14 @@ struct inc_absent {
 	uint32_t of; /* number of mappings that were checked */
 };
 
-/* Counts the fields that the mapping lacks, if the log is to name them (INC_TOLD, INC_LATER). */
+/* Counts the fields that a mapping of the file lacks, if the log shall name them (INC_TOLD,
+ * INC_LATER). */
 void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map);
-/* Logs one line for each field that was missing, with the value that it got. */
+/* Logs one line for each field that some mapping lacked, with the value that it got. */
 void inc_absent_log(const struct inc_absent *absent, const char *path,
 		    const struct inc_switch_conf *conf);
 
-/* Fills in the port of a connection that does not name one: the interface that has the connection's
+/* Chooses the port of a connection that does not name one: the interface that has the connection's
  * own address. */
 int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c,
 		     struct inc_err *err);

@@ -114,8 +114,8 @@ const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicato
 	return "leaf";
 }
 
-/* Whether the switch is a root: the field `root` of the file's form. It is true if no communicator
- * has a parent. */
+/* Whether the switch is the root of all its communicators, which is the field `root` of a switch's
+ * file. */
 static bool is_root(const struct inc_daemon *d)
 {
 	const struct inc_configured *c;

@@ -14,8 +14,8 @@
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
 
-/* Warns if the MTU of the port of connection i is too small. It warns only at the first connection
- * of each port. */
+/* Warns if the MTU of connection i's port is too small for the communicator's packets. It warns
+ * only once for each port. */
 static void warn_mtu(const struct inc_comm_conf *conf, uint32_t i)
 {
 	const unsigned int need = INC_MAX_OVERHEAD + conf->payload;
@@ -40,8 +40,8 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	int ret;
 
 	for (i = 0; i < s->n_ports; i++) {
-		/* the warning comes before the engine attaches the port, because some drivers take
-		 * the link down for a moment then */
+		/* warn before the engine attaches the port, because some drivers then take the link
+		 * down for a moment */
 		inc_interface_warn_down(s->port[i]);
 		ret = inc_ports_attach(d, s->port[i], err);
 		if (ret)
@@ -71,8 +71,8 @@ static void on_links(void *arg)
 }
 
 /* Replaces the port names in conf by the ports' present names. conf may have the names that the
- * switch was started with, as "hello" and files do. This looks for these first, because two ports
- * may have exchanged their names. */
+ * switch was started with, as "hello" and files do. Ports are first looked up by these names,
+ * because two ports may have exchanged their names. */
 static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 {
 	uint32_t c, i;
@@ -283,8 +283,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	if (!ret && d->conf.settings.metrics_given)
 		ret = inc_scrape_start(d->base, d->conf.settings.metrics, inc_figures_part, d,
 				       &d->scrape, err);
-	/* the socket for queries is opened last, so that a client that finds it finds a switch that
-	 * works */
+	/* open the socket for queries last, so that a client that finds the socket finds a switch
+	 * that works */
 	ret = ret ?: inc_query_server_start(d, &d->server, err);
 	if (!ret) {
 		d->leaving = false;
@@ -303,7 +303,9 @@ static void report_ends(struct inc_daemon *d)
 
 	INC_FOR_COMMS (d, &at) {
 		if (d->leaving && at.engine->ops->leave)
-			continue; /* the communicator goes on without this daemon */
+			/* this communicator goes on without the daemon, so its end is not
+			 * reported */
+			continue;
 		inc_event_notice(d, &(struct inc_msg_event){.kind = INC_EVENT_KIND_STOPPED,
 							    .communicator = at.comm.communicator,
 							    .r = at.comm.results,
@@ -313,7 +315,8 @@ static void report_ends(struct inc_daemon *d)
 
 void inc_daemon_stop(struct inc_daemon *d)
 {
-	if (d->client && d->server) /* if these two do not exist, the start has failed */
+	/* report only if the start has succeeded, which is so if both objects exist */
+	if (d->client && d->server)
 		report_ends(d);
 	inc_query_server_stop(d->server);
 	inc_scrape_stop(d->scrape);

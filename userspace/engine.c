@@ -79,7 +79,8 @@ int inc_engines_offer(struct inc_daemon *d, enum inc_mode_of_switch mode,
 
 bool inc_daemon_next_comm(const struct inc_daemon *d, uint32_t *cursor, struct inc_comm_at *at)
 {
-	const uint32_t places = d->conf.settings.max_comms; /* limit of the places of each engine */
+	/* each engine numbers its places from 0 to max_comms - 1 */
+	const uint32_t places = d->conf.settings.max_comms;
 
 	while (*cursor < INC_N_MODES * places) {
 		at->engine = d->engine[*cursor / places];
@@ -115,12 +116,13 @@ void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out)
 		INC_USAGE_FIGURES(_, )
 #undef _
 	}
-	/* all modes share these two limits, but each of the other figures belongs to one mode */
+	/* these two limits hold for all modes together; the other figures come from the engine of
+	 * one mode */
 	out->communicators_limit = d->conf.settings.max_comms;
 	out->connections_limit = d->conf.settings.max_connections;
 }
 
-/* Refuses a communicator of any mode that has a connection at a lost port. */
+/* Refuses a communicator that has a connection at a lost port, whatever its mode. */
 static int check_lost(const struct inc_daemon *d, const struct inc_comm_conf *conf,
 		      struct inc_err *err)
 {
@@ -137,8 +139,8 @@ static int check_lost(const struct inc_daemon *d, const struct inc_comm_conf *co
 }
 
 /* Checks the limits on communicators and connections, which hold for all modes together. If the
- * communicators of its own mode alone fill the limit, the engine of that mode reports that with
- * more detail, so it is not reported here. */
+ * communicators of one mode alone fill a limit, nothing is reported here, because that mode's
+ * engine reports it with more detail. */
 static int check_room(const struct inc_daemon *d, const struct inc_comm_conf *conf,
 		      struct inc_err *err)
 {
@@ -180,8 +182,8 @@ int inc_engines_add_comm(struct inc_daemon *d, struct inc_comm_conf *conf, struc
 	return ret ?: kinds[conf->mode]->add_comm(d->engine[conf->mode], conf, err);
 }
 
-/* Adds a counter to the sum. If another mode's engine has counted a counter of that name, the two
- * are added up. */
+/* Adds a counter to a list of counters. If the list has a counter of that name from the engine of
+ * another mode, their values are added up. */
 static void add_counter(struct inc_engine_counters *sum, const struct inc_engine_counter *more)
 {
 	size_t i;

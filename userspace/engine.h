@@ -29,23 +29,25 @@
 struct inc_options;
 struct inc_settings;
 
-/* Receives an event of a communicator: kind, communicator (which may be 0), ranks, r and message
- * are set. The engine calls this from the event loop. It may not add or remove communicators. */
+/* A function that receives an event from an engine. The event's kind, communicator (which may be
+ * 0), ranks, r and message are set. The engine calls it from the event loop. It may not add or
+ * remove communicators. */
 typedef void (*inc_notice_fn)(void *arg, const struct inc_msg_event *event);
 
-/* Options of an engine. All objects that they point to must outlive the engine. */
+/* Options with which an engine is opened. All objects that they point to must outlive the
+ * engine. */
 struct inc_engine_opts {
 	struct event_base *base;
 	const char *instance;
-	/* options of the command line; each engine reads those that concern it */
+	/* options of the command line, of which each engine reads those that concern it */
 	const struct inc_options *options;
-	/* settings of command line and file, merged and with defaults */
+	/* settings of command line and file, merged and completed with defaults */
 	const struct inc_settings *settings;
 	inc_notice_fn notice;
 	void *arg;
 };
 
-/* Resources that are in use, and the limit of each. */
+/* Figures of a switch: the resources that are in use, and the limit of each. */
 #define INC_USAGE_FIGURES(_, T)                                                            \
 	_(T, communicators, "", GAUGE, "communicators in use")                             \
 	_(T, communicators_limit, "", GAUGE, "communicators that the switch has room for") \
@@ -64,20 +66,21 @@ struct inc_engine_usage {
 
 enum inc_port_condition {
 	INC_PORT_UP,
-	/* the interface is down; communicators can be created, and wait until it is up */
+	/* the interface is down; communicators can be created on it, and wait until it is up */
 	INC_PORT_DOWN,
 	INC_PORT_LOST, /* the switch cannot use the port, so no communicator is created on it */
 };
 
 /*
- * If a communicator's port is lost for so long, the switch reports it to the controller. If a port
- * is down for so long, the switch reports it if the communicator waits. The limit is shorter than
- * INC_UNRESPONSIVE_S, so that another switch does not report a peer first. While the port is not
- * up, the switch does not report peers behind it for their silence.
+ * Time for which a port is lost before the switch reports this for its communicators to the
+ * controller. If a port is only down for this time, the switch reports it for communicators that
+ * wait. The time is shorter than INC_UNRESPONSIVE_S, so that another switch does not report a peer
+ * first. While a port is not up, the switch does not report peers behind it for their silence.
  */
 #define INC_PORT_LOST_S 8ull
 
-/* Size of the text that says why a port is not up, with the final 0. */
+/* Size of the text that says why a port is not up (`reason` of struct inc_engine_port), with the
+ * final 0. */
 #define INC_PORT_REASON sizeof(((struct inc_err *)0)->msg)
 
 #define INC_PORT_FIGURES(_, T)                                                              \
@@ -86,13 +89,14 @@ enum inc_port_condition {
 	  "times that the port, its XDP program or its AF_XDP sockets were lost")
 
 struct inc_engine_port {
-	char name[IF_NAMESIZE];  /* the interface's present name, or the last that it had */
-	char given[IF_NAMESIZE]; /* the name that the switch was started with */
+	/* name of the port's interface now, or the last name that it had */
+	char name[IF_NAMESIZE];
+	char given[IF_NAMESIZE]; /* name of the port when the switch was started */
 	/* index of the port's interface, or of the last interface that it had */
 	uint32_t ifindex;
-	bool gone; /* the last check found no interface for the port */
+	bool gone; /* the port had no interface when the ports were last checked */
 	enum inc_port_condition condition;
-	/* why the port is not up, and how to repair that; "": it is up */
+	/* why the port is not up, and how to repair that; "": the port is up */
 	char reason[INC_PORT_REASON];
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
@@ -113,9 +117,10 @@ struct inc_engine_comm {
 	uint32_t communicator;          /* number of the communicator at the controller */
 	enum inc_byte_order byte_order; /* byte order of the elements in packets */
 	uint8_t error;                  /* AETH syndrome that ended the communicator; 0: alive */
-	const char *reason;             /* a word for the error, if the engine has one; or NULL */
-	/* connections are numbered: first those to the children, then that to the parent, if there
-	 * is one */
+	/* a word for the error; NULL: there is no error, or the engine has no word for it */
+	const char *reason;
+	/* The figures include the number of connections. They are numbered from 0: the children's
+	 * first, and then the parent's, if there is one. */
 	INC_COMM_FIGURES(INC_METRIC_FIELD, inc_engine_comm)
 };
 
@@ -138,17 +143,19 @@ enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, IN
 
 struct inc_engine_conn {
 	bool up; /* the connection leads to the parent */
-	/* rank of the child; for a child switch the lowest rank behind it; if up is set, the lowest
-	 * rank below this switch */
+	/* rank of the child; if the child is a switch, the lowest rank behind it; if up is set, the
+	 * lowest rank below this switch */
 	uint32_t rank;
-	char port[IF_NAMESIZE]; /* the port's present name, or the last that it had */
+	/* name of the connection's port now, or the last name that it had */
+	char port[IF_NAMESIZE];
 	struct inc_rc_end own, peer;
 	enum inc_conn_health health;
-	/* the peer is unresponsive, which stays set after its communicator has ended */
+	/* the peer was found unresponsive; this stays set after its communicator has ended */
 	bool unresponsive;
 	/* AETH syndrome that ended the connection or its communicator; 0: alive */
 	uint8_t error;
-	/* a word for why this connection failed, if it did and the engine has one; or NULL */
+	/* a word for why this connection failed; NULL: it has not failed, or the engine has no word
+	 * for it */
 	const char *reason;
 	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
 };
@@ -161,22 +168,25 @@ struct inc_engine_waiting {
 	uint64_t waited_ms; /* time since the chunk was first seen incomplete */
 };
 
-/* A counter of packets. Its class says which sum of struct inc_engine_counters includes it. */
+/* A counter of packets, by name. Its class says to which sum of struct inc_engine_counters it
+ * adds. */
 struct inc_engine_counter {
 	const char *name;
-	/* Sums of the counters' classes: received (R) = passed (P) + dropped (D) + absorbed (A) +
-	 * answered (W) + multicast (M). X is in none of these sums. */
+	/* Class R adds to the sum `received`, P to passed, D to dropped, A to absorbed, W to
+	 * answered and M to multicast. Every received packet is in exactly one of the other sums,
+	 * so received is their total. Class X adds to no sum. */
 	char class;
 	const char *text;
 	uint64_t value;
 };
 
-/* Limit of the counters of all engines together. Two engines may share a counter by its name. */
+/* Limit of the number of counters of all engines together. Two engines may share a counter by its
+ * name. */
 #define INC_ENGINE_COUNTERS 64
 
 struct inc_engine_counters {
 	uint64_t received, passed, dropped, absorbed, answered, multicast;
-	/* the equation of the sums holds, apart from packets that are being processed */
+	/* received is the total of the other sums, apart from packets that are being processed */
 	bool balanced;
 	size_t n;
 	struct inc_engine_counter counter[INC_ENGINE_COUNTERS];
@@ -187,9 +197,9 @@ struct inc_engine {
 };
 
 struct inc_engine_ops {
-	/* Fills out with the capabilities of an engine that is opened with opts, as "hello" has
-	 * them. Returns 0; 1 if there was no memory or descriptor for all of them; or -errno. The
-	 * error is -EOPNOTSUPP or -EPERM if there cannot be one on this machine. */
+	/* Fills out with the capabilities that an engine would have if opened with opts, in the
+	 * form of "hello". Returns 0; 1 if some were not found for want of memory or descriptors;
+	 * or -errno. -EOPNOTSUPP and -EPERM mean that this machine cannot have the engine. */
 	int (*offer)(const struct inc_engine_opts *opts, struct inc_msg_engine *out,
 		     struct inc_err *err);
 
@@ -199,20 +209,20 @@ struct inc_engine_ops {
 		    struct inc_err *err);
 	/* Removes ports and communicators, and frees the engine. */
 	void (*close)(struct inc_engine *e);
-	/* After this, close() leaves running what works without a daemon, for the instance's next
-	 * daemon. The function is NULL if nothing of this engine works without a daemon. */
+	/* Makes close() leave running what works without a daemon, for the instance's next daemon.
+	 * The function is NULL if nothing of this engine works without a daemon. */
 	void (*leave)(struct inc_engine *e);
 	/* Takes over the communicators that the instance's last daemon has left. The caller has
-	 * attached all ports. Returns the number of communicators. The function is NULL if no
-	 * daemon of this mode leaves any. */
+	 * attached all ports. Returns the number of communicators. The function is NULL if daemons
+	 * leave no communicators in this mode. */
 	int (*adopt)(struct inc_engine *e, struct inc_err *err);
 	/* Fills out with the configuration of an adopted communicator, as far as the engine can
-	 * read it back. The function is NULL if adopt is. */
+	 * read it back. The function is NULL if `adopt` is NULL. */
 	void (*describe)(const struct inc_engine *e, uint32_t place, struct inc_comm_conf *out);
-	/* Whether the communicator in this place is configured as conf says. */
+	/* Whether the communicator in a place has exactly the configuration conf. */
 	bool (*is)(const struct inc_engine *e, uint32_t place, const struct inc_comm_conf *conf);
 
-	/* Attaches a port, which exists and is in the settings. */
+	/* Attaches a port to the engine. The interface exists, and the port is in the settings. */
 	int (*attach_port)(struct inc_engine *e, const char *ifname, struct inc_err *err);
 	/*
 	 * Compares port i with what the kernel reports of the port now, repairs what has been lost,
@@ -225,14 +235,15 @@ struct inc_engine_ops {
 			   struct inc_engine_port *port);
 
 	/*
-	 * Creates a communicator, or nothing if that fails. Packets reach it from start_comm() on.
-	 * Returns -EEXIST, -ENODEV and so on if conf does not fit the switch. The numbers of the
-	 * switch's own ends that conf leaves open are chosen and written to conf.
+	 * Creates a communicator, or changes nothing if that fails. Packets reach the communicator
+	 * only after start_comm(). Returns -EEXIST, -ENODEV and so on if conf does not fit the
+	 * switch. The numbers of the switch's own ends that conf leaves open are chosen and written
+	 * to conf.
 	 */
 	int (*add_comm)(struct inc_engine *e, struct inc_comm_conf *conf, struct inc_err *err);
 	int (*start_comm)(struct inc_engine *e, uint32_t communicator, struct inc_err *err);
-	/* Sets the numbers of peers that the configuration of add_comm() left open. -ENOENT: there
-	 * is no such connection; -EALREADY: it has its peer. */
+	/* Sets the numbers of peers that conf left open in add_comm(). Returns -ENOENT if there is
+	 * no such connection, and -EALREADY if the connection has its peer. */
 	int (*connect_comm)(struct inc_engine *e, uint32_t communicator,
 			    const struct inc_msg_peer *peer, uint32_t n, struct inc_err *err);
 	/* Removes a communicator. When this returns 0, the engine does not use the communicator any
@@ -249,14 +260,15 @@ struct inc_engine_ops {
 	 * later state. */
 	void (*conn)(const struct inc_engine *e, uint32_t place, uint32_t i,
 		     struct inc_engine_conn *out);
-	/* Fills out with the oldest incomplete chunk. Returns false if no chunk is incomplete. */
+	/* Fills out with the oldest incomplete chunk of the communicator in a place. Returns false
+	 * if it has none. */
 	bool (*waiting)(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out);
 	int (*counters)(const struct inc_engine *e, struct inc_engine_counters *out,
 			struct inc_err *err);
-	/* The next three functions add the figures that only this engine has to the answers to
-	 * "status", "ports" and "metrics". */
+	/* These three functions add what only this engine has to the answers to "status", "ports"
+	 * and "metrics". */
 	void (*tell_status)(const struct inc_engine *e, json_t *status);
-	/* This function may be NULL if there is nothing to add. */
+	/* NULL if this engine adds nothing about a port. */
 	void (*tell_port)(const struct inc_engine *e, size_t i, json_t *port);
 	void (*tell_metrics)(const struct inc_engine *e, json_t *families);
 	/* Logs one line of totals before the engine is closed. */

@@ -30,7 +30,8 @@ void inc_events_close(struct inc_daemon *d)
 	free(d->events);
 }
 
-/* Removes the oldest event of the most frequent kind, so that no kind displaces another. */
+/* Removes one event to make room: the oldest event of the most frequent kind, so that no kind
+ * displaces another. */
 static void drop_one(struct inc_events *events)
 {
 	uint32_t i, n[INC_EVENT_KIND_MAX] = {}, oldest = 0;
@@ -58,8 +59,8 @@ static bool is_again(const struct inc_msg_event *a, const struct inc_msg_event *
 	       !memcmp(a->ranks, b->ranks, a->n_ranks * sizeof(a->ranks[0]));
 }
 
-/* Stores a failure for the controller. The failure replaces one of the same communicator, kind and
- * ranks, because a host may become unresponsive again and again. */
+/* Stores a failure, so that a controller that reconnects receives it. It replaces an earlier one of
+ * the same communicator, kind and ranks, because a host may become unresponsive again and again. */
 static void remember(struct inc_events *events, const struct inc_msg_event *event)
 {
 	struct inc_failure *f;

@@ -7,7 +7,8 @@
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
-/* A part ends after so many lines, which take the event loop a fraction of a millisecond. */
+/* After this number of lines a part of a scrape ends. They take the event loop a fraction of a
+ * millisecond. */
 #define PART_LINES 512
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
@@ -93,7 +94,7 @@ void inc_figures_switch(const struct inc_daemon *d, json_t *families)
 	}
 }
 
-/* The labels that identify a connection of a communicator. */
+/* The values of the labels that identify a connection: its communicator and rank. */
 struct conn_name {
 	char communicator[16];
 	char rank[16];
@@ -143,8 +144,8 @@ static void print_switch(const struct inc_daemon *d, FILE *out)
 	json_decref(own);
 }
 
-/* Prints one figure of a communicator (m is one of comm_metrics), or of all its connections.
- * Returns the number of lines. */
+/* Prints one figure of a communicator, or of each of its connections. m: the figure, which is one
+ * of comm_metrics or conn_metrics. Returns the number of lines. */
 static uint32_t print_comm(const struct inc_daemon *d, const struct inc_comm_at *at,
 			   const struct inc_metric *m, bool of_connections, FILE *out)
 {

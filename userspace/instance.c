@@ -13,7 +13,8 @@
 #include "loader/inc_limits.h"
 #include "userspace/instance.h"
 
-/* Whether dir is a directory of this process's user into which no other user can write. */
+/* Whether dir is a directory that belongs to this process's user and into which no other user can
+ * write. */
 static bool is_own(const char *dir)
 {
 	struct stat st;
@@ -24,10 +25,11 @@ static bool is_own(const char *dir)
 
 const char *inc_run_dir(struct inc_err *err)
 {
-	/* the size leaves room for the names of files in the directory */
+	/* directory of a user who may not write to INC_RUN_DIR; the size leaves room in a path for
+	 * names of files */
 	static char own[PATH_MAX - 64];
-	/* the result of the first call, so that later calls name the same directory and can delete
-	 * its files */
+	/* the directory that the first call has chosen, so that later calls return the same one and
+	 * can delete its files */
 	static const char *dir;
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 
@@ -103,7 +105,8 @@ int inc_instance_lock(const char *instance, struct inc_err *err)
 			close(fd);
 			return ret;
 		}
-		/* the last holder may have deleted the file between our open() and our flock() */
+		/* check that the path still names the locked file, because the last holder may have
+		 * deleted it between our open() and flock() */
 		if (a.st_ino == b.st_ino && a.st_dev == b.st_dev)
 			break;
 		close(fd);

@@ -71,8 +71,8 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 			 there ? (int)inc_interface_mtu(ifname) : 0);
 }
 
-/* This reads /proc/thread-self, because /sys may show another network namespace than this
- * thread's. */
+/* Reads the counters from /proc/thread-self, because /sys may show another network namespace than
+ * this thread's. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out)
 {
 	FILE *f = fopen("/proc/thread-self/net/dev", "r");

@@ -26,13 +26,15 @@ struct inc_interface_stats {
  * interface. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out);
 
-/* Returns an object as in "hello": name, IPv4 address ("" for none), MAC address and MTU. addrs:
- * the list of getifaddrs(). If it lacks the interface, the MAC address is "" and the MTU 0. */
+/* Returns a JSON object that describes an interface as in "hello": name, IPv4 address ("" for
+ * none), MAC address and MTU. addrs: the list of getifaddrs(). If it lacks the interface, the MAC
+ * address is "" and the MTU 0. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 
 /* Logs a warning if hosts cannot reach the port, because it is down or has no carrier. */
 void inc_interface_warn_down(const char *ifname);
-/* Whether any interface has the address. Returns true if the addresses cannot be read. */
+/* Whether any interface of this machine has the address. Returns true as well if the addresses
+ * cannot be read. */
 bool inc_interface_has(struct in_addr ip);
 
 #endif

@@ -73,7 +73,8 @@ static int ask_for_all(struct mnl_socket *nl)
 
 static int read_all(struct mnl_socket *nl, struct list *list)
 {
-	char buf[32768]; /* the kernel puts up to this much into one message of a dump */
+	/* size of the buffer: the most that the kernel puts into one message of a dump */
+	char buf[32768];
 	int ret = MNL_CB_OK;
 	ssize_t n;
 
@@ -147,8 +148,8 @@ struct inc_links_watch {
 	void *arg;
 };
 
-/* Discards the kernel's messages. The handler lists all interfaces instead, so it does not matter
- * if messages are lost. */
+/* Called when the kernel reports changes. It reads and discards the messages, because the handler
+ * then lists all interfaces. So lost messages do not matter. */
 static void on_changed(evutil_socket_t fd, short what, void *arg)
 {
 	struct inc_links_watch *w = arg;

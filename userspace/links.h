@@ -13,10 +13,11 @@
 #include <net/if.h>
 #include "lib/base/err.h"
 
-/* If a list changes while it is read, the reader reads it again, so often before the reader gives
- * up. */
+/* Number of times that the list of interfaces is read before the reader gives up, because the list
+ * has changed during each time. */
 #define INC_LINKS_TRIES 8
-/* One read handles all changes within this time, because each read lists all interfaces. */
+/* Time for which changes are gathered before the interfaces are read once for all of them, because
+ * each read lists all interfaces. */
 #define INC_LINKS_GATHER_MS 20
 
 struct inc_link {

@@ -183,8 +183,8 @@ static int check(void *settings)
 		return inc_usage("--controller needs --port");
 	if (opt->check_only && !opt->config)
 		return inc_usage("--check needs --config");
-	/* if only one of the two timers is given, the file may have the other, so config.c checks
-	 * them */
+	/* check the timers here if the command line alone decides; otherwise the file may have one
+	 * of them, and config.c checks both */
 	if ((opt->controller || (s->rto_min_ms && s->rto_max_ms)) &&
 	    inc_settings_check_timers(s, &err))
 		return inc_usage("%s", err.msg);

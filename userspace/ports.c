@@ -13,9 +13,10 @@
 #include "userspace/links.h"
 #include "userspace/switchd.h"
 
-/* Finds the interface of a port. It is the same interface as before, whatever its name is now, else
- * one that was created again under the port's last name or its first name. A port that was gone is
- * found by name only, because another interface may have received its index meanwhile. */
+/* Finds the interface of a port: the same interface as before, whatever its name is now. If that is
+ * gone, it is one that was created again under the port's last name or first name. A port that had
+ * no interface is found by name only, because another interface may have got its index
+ * meanwhile. */
 static const struct inc_link *link_of(const struct inc_daemon *d,
 				      const struct inc_engine_port *port,
 				      const struct inc_link *list, int n)

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include "userspace/privileges.h"
 
-/* The capabilities that this process keeps. CAP_SYS_ADMIN must be the last one, because the process
- * keeps it only if ports are shared. */
+/* The capabilities that the daemon keeps after its start. CAP_SYS_ADMIN must be the last one,
+ * because it is kept only if ports are shared. */
 static const cap_value_t kept[] = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF, CAP_PERFMON, CAP_SYS_ADMIN};
 
 #define N_KEPT (sizeof(kept) / sizeof(kept[0]))
@@ -37,8 +37,8 @@ static int empty_bounding_set(size_t n_kept, struct inc_err *err)
 	return 0;
 }
 
-/* Of the capabilities that this process has now, leaves it those that are kept. They are permitted
- * and effective but not inheritable. */
+/* Reduces this process's capabilities to those of kept[] that it has now. They are permitted and
+ * effective but not inheritable. set: an empty set. */
 static int keep(cap_t now, cap_t set, size_t n_kept)
 {
 	cap_flag_value_t has;
@@ -70,8 +70,8 @@ int inc_privileges_drop(bool shares_ports, struct inc_err *err)
 	size_t n_kept = shares_ports ? N_KEPT : N_KEPT - 1;
 	int ret;
 
-	/* without CAP_SYS_RESOURCE setrlimit() fails, and the call that later exceeds the old limit
-	 * reports it */
+	/* setrlimit() may fail without CAP_SYS_RESOURCE, which is no error here, because the call
+	 * that later exceeds the old limit reports it */
 	setrlimit(RLIMIT_MEMLOCK, &unlimited);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return inc_err_set(err, errno, "no new privileges: %s", strerror(errno));

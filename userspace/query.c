@@ -9,18 +9,18 @@
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
-/* A page of an answer ends after so many connections. They are about 250 KB of JSON, and a line has
- * at most 1 MiB. */
+/* Number of connections after which a page of an answer ends. They are about 250 KB of JSON, and a
+ * line may have 1 MiB. */
 #define PAGE_CONNECTIONS 512
 
-/* One part of an answer that is too long for one line. from and next are cursors of
- * inc_daemon_next_comm(), which hold while communicators come and go. */
+/* One page of an answer, which is too long for one line. from and next are cursors of
+ * inc_daemon_next_comm(), which stay valid while communicators come and go. */
 struct inc_page {
 	bool has_only;
-	/* number of the communicator that the query asks for; otherwise the answer has all */
+	/* if has_only is set: number of the only communicator that the query asks for */
 	uint32_t only;
 	uint32_t from;
-	uint32_t next; /* cursor of the next part; 0: this is the last part */
+	uint32_t next; /* cursor of the next page; 0: this is the last page */
 };
 
 static json_t *count(uint64_t v)
@@ -96,7 +96,8 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 	struct inc_interface_stats stats;
 	size_t i;
 
-	inc_ports_check(d); /* check the ports first, so that the answer is up to date */
+	/* check the ports now, so that the answer has their present condition */
+	inc_ports_check(d);
 	list = inc_query_port_list(d, false);
 	json_array_foreach (list, i, v) {
 		const struct inc_engine_port *port = &d->port[i];
@@ -179,13 +180,13 @@ static json_t *query_connections(struct inc_daemon *d, struct inc_page *page, st
 static void add_communicator(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
 {
 	const struct inc_engine_comm *comm = &at->comm;
-	json_t *object =
-		json_pack("{s:I, s:i, s:s, s:s, s:i, s:s}", "communicator",
-			  (json_int_t)comm->communicator, "payload",
-			  (int)comm->payload_bytes, /* the old name of payload_bytes, for scripts */
-			  "role", inc_configured_role(d, comm->communicator), "byte_order",
-			  inc_byte_orders[comm->byte_order], "error", (int)comm->error, "reason",
-			  comm->reason ?: "");
+	json_t *object = json_pack(
+		"{s:I, s:i, s:s, s:s, s:i, s:s}", "communicator", (json_int_t)comm->communicator,
+		"payload",
+		/* the key "payload" has the old name of payload_bytes, for scripts */
+		(int)comm->payload_bytes, "role", inc_configured_role(d, comm->communicator),
+		"byte_order", inc_byte_orders[comm->byte_order], "error", (int)comm->error,
+		"reason", comm->reason ?: "");
 
 	inc_figures_add_comm(comm, object);
 	json_array_append_new(list, object);
@@ -196,8 +197,8 @@ static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, 
 	return each_comm(d, page, add_communicator, json_array());
 }
 
-/* Adds a communicator's oldest incomplete chunk: which children have contributed to it, and which
- * have not. */
+/* Adds to the answer the oldest incomplete chunk of a communicator, with the children that have
+ * contributed to it and those that have not. */
 static void add_waiting(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
 {
 	const struct inc_engine *e = at->engine;
@@ -234,8 +235,8 @@ static void add_config(const struct inc_daemon *d, const struct inc_comm_at *at,
 	inc_configured_append(d, at->comm.communicator, json_array_get(list, 0));
 }
 
-/* Answers with the switch in the form of its file. Each page has the switch with other
- * communicators. */
+/* Answers with the switch in the form of its file. Each page describes the switch with those
+ * communicators that the page has room for. */
 static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	json_t *list = json_array();

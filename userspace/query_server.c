@@ -74,7 +74,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 	struct query_client *c, *oldest = NULL;
 	struct inc_err err;
 
-	/* the new connection replaces the oldest one, so that idle clients cannot keep others
+	/* close the oldest connection for the new one, so that idle clients cannot keep others
 	 * out */
 	if (s->n_clients >= MAX_CLIENTS) {
 		LIST_FOREACH (c, &s->clients, entry)
@@ -121,8 +121,8 @@ int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, 
 		ret = inc_err_set(err, errno, "local socket: %s", strerror(errno));
 		goto fail;
 	}
-	/* this daemon holds the instance's lock, so an existing socket was left by a daemon that
-	 * died */
+	/* remove a socket that exists already, which a daemon has left that died, because this
+	 * daemon holds the instance's lock */
 	unlink(addr.sun_path);
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || chmod(addr.sun_path, 0660)) {
 		ret = inc_err_set(err, errno, "local socket %s: %s", addr.sun_path,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A switch's settings (config.h): checks them, merges those of the command line with the file's,
- * and has the defaults. */
+/* Settings of a switch (config.h): checks them, merges those of the command line with the file's,
+ * and fills in defaults. */
 #include <errno.h>
 #include <string.h>
 #include "lib/base/spin.h"

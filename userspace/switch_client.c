@@ -17,9 +17,10 @@
 
 #define RETRY_MIN_MS 100
 #define RETRY_MAX_MS 1000
-#define CONNECT_MS   5000 /* time limit for a connection, and for the answer to hello */
-#define MAX_WRITE    (16 << 20)
-#define MESSAGE_MS   10000
+/* time limit for connecting to the controller, and then for its answer to "hello" */
+#define CONNECT_MS 5000
+#define MAX_WRITE  (16 << 20)
+#define MESSAGE_MS 10000
 
 enum state { WAITING, CONNECTING, GREETING, CONNECTED, STATES };
 
@@ -27,22 +28,23 @@ struct inc_client {
 	struct inc_daemon *d;
 	enum state state;
 	struct inc_addresses *addresses;
-	/* timer that expires at the next attempt, or when an answer is overdue */
+	/* timer of the state: expires when the next attempt is due, or when an answer is overdue */
 	struct inc_timer *timer;
 	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
 	struct inc_ndjson *conn;
 	struct inc_tls *tls; /* TLS of the connection; NULL: without TLS */
-	/* the ports that were lost, or could not be read, when hello was sent, so that it may have
-	 * no endpoints there */
+	/* the ports that were lost, or could not be read, when "hello" was sent, so that it may
+	 * lack their endpoints */
 	bool lacked[INC_MAX_PORTS];
-	/* the ports that were down when hello was sent, so that it may lack their RDMA devices, and
-	 * the number of endpoints that it has */
+	/* down: the ports that were down when "hello" was sent, so that it may lack their RDMA
+	 * devices. n_endpoints: number of endpoints in that "hello". */
 	bool down[INC_MAX_PORTS];
 	uint32_t n_endpoints;
-	/* hello may lack endpoints, because there was no memory or descriptor to look for them */
+	/* the last "hello" may lack endpoints, because memory or descriptors were short when they
+	 * were looked for */
 	bool incomplete;
 	unsigned int retry_ms;
-	/* the last reason that was logged in the present outage; "": none yet */
+	/* the reason that was last logged in the present outage; "": none yet */
 	char said[sizeof(((struct inc_err *)0)->msg)];
 };
 
@@ -53,7 +55,7 @@ static void go(struct inc_client *c, enum state to)
 {
 	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
 	static const uint32_t steps[] = {
-		/* a step from WAITING to WAITING happens if an attempt fails at once */
+		/* the client goes from WAITING to WAITING if an attempt fails at once */
 		[WAITING] = INC_STEP(WAITING) | INC_STEP(CONNECTING),
 		[CONNECTING] = INC_STEP(WAITING) | INC_STEP(GREETING),
 		[GREETING] = INC_STEP(WAITING) | INC_STEP(CONNECTED),
@@ -75,9 +77,9 @@ const char *inc_client_state(const struct inc_client *c)
 	return c->state == CONNECTED ? "connected" : c->state == WAITING ? "lost" : "connecting";
 }
 
-/* Closes the connection and schedules the next attempt, each time after a longer wait. This logs
- * the reason as a warning if the connection was up, or if the reason is not the last one. For
- * example, a controller that could not be reached may now reject our key. */
+/* Closes the connection and schedules the next attempt, after a wait that grows with each attempt.
+ * Logs the reason as a warning if the connection was up, or if the reason differs from the last
+ * one. For example, a controller that could not be reached may now reject our key. */
 static void retry(struct inc_client *c, const char *why)
 {
 	if (c->state == CONNECTED || strncmp(c->said, why, sizeof(c->said) - 1) != 0)
@@ -90,13 +92,13 @@ static void retry(struct inc_client *c, const char *why)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
 	go(c, WAITING);
-	/* the controller's name may have another address by now */
+	/* look the controller's name up again, because it may have another address by now */
 	inc_addresses_refresh(c->addresses);
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
-/* Replaces the ports' present names by the names that the switch was started with, because the
- * controller's topology has these. */
+/* Replaces the present names of ports in an offer by the names with which the switch was started,
+ * because the controller's topology has these. */
 static void call_given(const struct inc_client *c, struct inc_msg_engine *engine)
 {
 	const struct inc_daemon *d = c->d;
@@ -142,8 +144,8 @@ static const struct inc_msg_engine *say_engine(struct inc_client *c, uint32_t mo
 	return NULL;
 }
 
-/* Adds the capabilities in both modes. The limits of passthrough mode stand outside the list as
- * well, for controllers that read only those. */
+/* Adds the switch's capabilities in both modes to "hello". The limits of passthrough mode stand
+ * outside the list of modes as well, for controllers that read only those. */
 static void say_engines(struct inc_client *c, struct inc_msg_hello *said)
 {
 	const struct inc_msg_engine *passes, *ends;
@@ -158,7 +160,7 @@ static void say_engines(struct inc_client *c, struct inc_msg_hello *said)
 	c->n_endpoints = ends ? ends->n_endpoints : 0;
 }
 
-/* Whether no earlier failure of the same communicator is in hello. */
+/* Whether "hello" contains no earlier failure of the same communicator. */
 static bool is_first(const struct inc_events *events, const struct inc_failure *failure)
 {
 	const struct inc_failure *f;
@@ -172,7 +174,8 @@ static bool is_first(const struct inc_events *events, const struct inc_failure *
 	return true;
 }
 
-/* Returns the first failure of each communicator, for hello. on_welcome() sends the others. */
+/* Returns the first failure of each communicator that still holds, for "hello". on_welcome() sends
+ * the others. */
 static json_t *first_failures(struct inc_daemon *d)
 {
 	json_t *list = json_array();
@@ -220,8 +223,8 @@ static bool listed(const json_t *list, uint32_t number)
 	return false;
 }
 
-/* Whether the switch has more endpoints than the last hello has, as it does when the port of an
- * RDMA device has come up. */
+/* Whether the switch has more endpoints now than its last "hello" has, as when the port of an RDMA
+ * device has come up. */
 static bool offers_more(struct inc_client *c)
 {
 	struct inc_msg_engine engine = {};
@@ -249,8 +252,8 @@ void inc_client_check_ports(struct inc_client *c)
 	const struct inc_daemon *d = c->d;
 	uint32_t i;
 
-	/* A new hello would lack the same endpoints, so the switch would connect again and again.
-	 */
+	/* While the interfaces cannot be read, a new "hello" would lack the same endpoints, and the
+	 * switch would connect again and again. */
 	if (d->ports_unread)
 		return;
 	for (i = 0; c->state == CONNECTED && i < d->n_ports; i++)
@@ -275,16 +278,17 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 		if (!listed(keep, at.comm.communicator) &&
 		    inc_daemon_remove(c->d, at.comm.communicator, &err))
 			inc_error("%s", err.msg);
-	/* hello has only one failure of each communicator, and others may have come since */
+	/* send the failures that "hello" did not contain: further ones of a communicator, and those
+	 * that have come since */
 	TAILQ_FOREACH (f, &c->d->events->failures, entry)
 		if (!f->told && inc_event_stands(c->d, &f->event))
 			inc_client_event(c, &f->event);
-	/* a port may have come back since hello; this is the last step, because it may end the
+	/* a port may have come back since "hello"; check this last, because it may end the
 	 * connection */
 	inc_client_check_ports(c);
 }
 
-/* Sends an answer that names a communicator. */
+/* Sends an answer whose only content is the number of a communicator. */
 static void confirm(struct inc_client *c, const json_t *object, enum inc_message_id id,
 		    uint32_t communicator)
 {
@@ -299,7 +303,7 @@ static void refuse(struct inc_client *c, const json_t *object, int code, const c
 	inc_ndjson_send_error(c->conn, code, json_object_get(object, "seq"), "%s", text);
 }
 
-/* Answers "configure" with the numbers that the switch's own ends have now. */
+/* Answers "configure" with the numbers that the switch's own ends have got. */
 static void confirm_ends(struct inc_client *c, const json_t *object,
 			 const struct inc_comm_conf *conf)
 {
@@ -484,7 +488,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	if (ret)
 		goto fail;
 	c->timer = inc_timer_new(d->base, on_timer, c);
-	/* without this timer the client would make no first attempt */
+	/* arm the timer, without which the client would make no first attempt */
 	if (!c->timer || inc_timer_arm(c->timer, 0)) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 		goto fail;

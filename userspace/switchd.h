@@ -28,29 +28,31 @@ struct inc_options {
 	const char *controller; /* HOST[:PORT] */
 	const char *name;
 	const char *instance;
-	enum inc_xdp xdp; /* mode of --xdp, which options.c copies into settings */
+	enum inc_xdp xdp; /* value of the option --xdp, which options.c copies into settings */
 	enum inc_attach attach;
 	struct inc_settings settings;
-	struct inc_tls_files tls; /* files for TLS with the controller; none: no TLS */
+	struct inc_tls_files tls; /* files for TLS with the controller; all NULL: no TLS */
 	int ready_fd;             /* -1: none */
 	bool check_only;
 	bool skip_icrc;
-	bool fresh; /* option --fresh: what an earlier daemon has left is removed */
+	bool fresh; /* option --fresh: the daemon removes what an earlier daemon has left */
 };
 
 /* Parses the command line. Returns -1 if the daemon is to run, else the exit code (help, usage
  * error). */
 int inc_options_parse(int argc, char **argv, struct inc_options *opt);
 
-/* An event that is reported again to a controller that reconnects. */
+/* A failure, as the event that reported it, which is reported again to a controller that
+ * reconnects. */
 struct inc_failure {
 	struct inc_msg_event event;
-	bool told; /* the last hello carried this failure */
+	bool told; /* the last "hello" contained this failure */
 	TAILQ_ENTRY(inc_failure) entry;
 };
 
 struct inc_events {
-	struct inc_msg_event kept[INC_EVENTS_KEPT]; /* events for queries, the oldest first */
+	/* the latest events, oldest first, for the answer to a query */
+	struct inc_msg_event kept[INC_EVENTS_KEPT];
 	uint32_t n_kept;
 	TAILQ_HEAD(, inc_failure) failures; /* failures of communicators that exist */
 };
@@ -64,8 +66,8 @@ struct inc_query_server;
 struct inc_daemon {
 	struct event_base *base;
 	struct inc_options opt;
-	/* configuration from the file; with a controller it is from the command line and has only
-	 * name and settings */
+	/* configuration from the file; with a controller only its name and settings are used, and
+	 * they come from the command line */
 	struct inc_switch_conf conf;
 	char instance[INC_INSTANCE_LEN];
 	/* descriptor of the instance's lock; -1: not held */
@@ -97,20 +99,20 @@ int inc_daemon_connect(struct inc_daemon *d, uint32_t communicator, const struct
 		       uint32_t n, struct inc_err *err);
 int inc_daemon_remove(struct inc_daemon *d, uint32_t communicator, struct inc_err *err);
 
-/* Runs the statement that follows for each engine e that is open. A break ends it for one engine
- * only. */
+/* Runs the statement that follows once for each engine e that is open. A break in it ends the
+ * statement for this engine only. */
 #define INC_FOR_ENGINES(d, e)                                           \
 	for (uint32_t e##_mode = 0; e##_mode < INC_N_MODES; e##_mode++) \
 		for (struct inc_engine *e = (d)->engine[e##_mode]; e; e = NULL)
 
-/* A communicator, and the engine and place at which it is. */
+/* A communicator that was found, and where it is: its engine, and its place there. */
 struct inc_comm_at {
 	struct inc_engine *engine;
 	uint32_t place;
-	struct inc_engine_comm comm; /* state of the communicator when it was found */
+	struct inc_engine_comm comm; /* the communicator's state at the time when it was found */
 };
 
-/* Runs the statement that follows for each communicator of all engines. */
+/* Runs the statement that follows once for each communicator of all engines. */
 #define INC_FOR_COMMS(d, at) for (uint32_t cursor_ = 0; inc_daemon_next_comm(d, &cursor_, at);)
 
 /* engine.c: opens the engine of passthrough mode if that is the settings' mode, or if the
@@ -125,19 +127,20 @@ void inc_engines_close(struct inc_daemon *d);
  * switch cannot have that engine, and -ENOMEM if it may have it later. */
 int inc_engines_offer(struct inc_daemon *d, enum inc_mode_of_switch mode,
 		      struct inc_msg_engine *out, struct inc_err *err);
-/* Adds a communicator, as add_comm() of its mode's engine does. Opens that engine if necessary. */
+/* Adds a communicator to the engine of its mode, like add_comm() of that engine, which is opened
+ * first if necessary. */
 int inc_engines_add_comm(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err);
-/* Finds the next communicator, and moves the cursor behind it. The first call has cursor 0. A
- * cursor holds while communicators come and go. */
+/* Finds the next communicator of any engine, and moves the cursor behind it. The first call has
+ * cursor 0. A cursor stays valid while communicators come and go. */
 bool inc_daemon_next_comm(const struct inc_daemon *d, uint32_t *cursor, struct inc_comm_at *at);
 bool inc_daemon_find_comm(const struct inc_daemon *d, uint32_t communicator,
 			  struct inc_comm_at *at);
-/* These add up the figures of all engines. */
+/* These sum up the figures, and the counters, of all engines. */
 void inc_engines_usage(const struct inc_daemon *d, struct inc_engine_usage *out);
 int inc_engines_counters(const struct inc_daemon *d, struct inc_engine_counters *out,
 			 struct inc_err *err);
 
-/* ports.c: attaches a port to all engines. */
+/* ports.c: adds a port of the switch, and attaches it to all engines that are open. */
 int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *err);
 /* Compares all ports with the kernel's interfaces, updates their condition and names, repairs what
  * has been lost, and reports changes. */
@@ -154,15 +157,16 @@ void inc_configured_rename(struct inc_daemon *d);
 /* The switch's role in the communicator's tree: "leaf" if its children are hosts, "spine" if some
  * of them are switches, or "root". */
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicator);
-/* Returns a new object: the switch in the form of its file, without communicators. The other
- * function adds a communicator to that object. */
+/* The first function returns a new JSON object with the switch in the form of its file, without
+ * communicators. The second one adds a communicator to that object. */
 json_t *inc_configured_switch(const struct inc_daemon *d);
 void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, json_t *sw);
 
 /* event.c: logs, stores and reports an event. The function is an inc_notice_fn, and arg is the
  * daemon. Failures that still hold are reported again to a controller that reconnects. */
 void inc_event_notice(void *arg, const struct inc_msg_event *event);
-/* Does the same for a port of the switch by itself, which is no failure of a communicator. */
+/* Does the same as inc_event_notice() for an event that is about a port alone, and about no
+ * communicator. */
 void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text);
 int inc_events_open(struct inc_daemon *d);
 void inc_events_close(struct inc_daemon *d);

@@ -6,9 +6,9 @@
 
 _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");
 
-/* The integer type as which a switch that reduces no floats treats each type on the wire.
- * INC_GUISES has the size and sign of those that are not integers; hosts have mapped their elements
- * to such integers before. */
+/* For each element type on the wire, the integer type as which a switch that does not add floats
+ * reduces it. INC_GUISES has the size and sign of the types that are no integers, whose elements
+ * hosts have mapped to such integers. */
 #define INTEGER_1_0 INC_DTYPE_UINT8
 #define INTEGER_2_1 INC_DTYPE_INT16
 #define INTEGER_4_1 INC_DTYPE_INT32
@@ -30,8 +30,8 @@ void inc_term_reduce(const struct inc_term_form *form, uint32_t desc, void *into
 		.swapped = form->swapped,
 	};
 
-	/* bitwise operators are not defined for floats, so they work on the integer of the same
-	 * size */
+	/* a bitwise operator reduces floats as integers of the same size, because floats have no
+	 * such operators */
 	if (!form->native_floats || !inc_can_reduce(r.op, r.type))
 		r.type = integers[r.type];
 	inc_reduce_many(&r, into, source, n, bytes / inc_element_bytes(desc));

@@ -27,7 +27,8 @@ static int address_of(const char *ifname, struct in_addr *out)
 	return found ? 0 : -EADDRNOTAVAIL;
 }
 
-/* Returns whether a shortage has hidden an endpoint of the port. */
+/* Adds the endpoints of one port to the switch's capabilities. Returns whether an endpoint may be
+ * missing for want of memory or descriptors. */
 static bool add_port(const char *ifname, struct inc_msg_engine *out, struct inc_err *why)
 {
 	struct inc_channel_offer offer;

@@ -48,7 +48,8 @@ const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT])
 	return buf;
 }
 
-/* Whether connection a is ordered before b: children by their ranks, then the parent. */
+/* Whether connection a comes before connection b in the communicator's order: children by their
+ * ranks, then the parent. */
 static bool before(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
 {
 	return a->up != b->up ? b->up : a->rank < b->rank;
@@ -110,7 +111,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	return ret;
 }
 
-/* Returns the end with the lowest peer number that uses the same device. */
+/* Returns the end with the lowest number that uses the same device as this end. */
 static struct comm_end *first_of_device(struct comm_end *end)
 {
 	uint32_t i = 0;
@@ -120,7 +121,7 @@ static struct comm_end *first_of_device(struct comm_end *end)
 	return &end->cm->end[i];
 }
 
-/* Puts the peer's name and the port before the device's own message. */
+/* Extends the error message of a device by the peer's name and the port in front. */
 static int name_device(const struct comm_end *end, int ret, struct inc_err *err)
 {
 	char what[COMM_WHAT];
@@ -241,7 +242,8 @@ static int make_pool(struct inc_term_comm *cm, struct inc_err *err)
 		   : 0;
 }
 
-/* Copies the ends' numbers into conf, whose connections may be in another order than the ends. */
+/* Copies the configurations of the ends, with the numbers that they have got, back into conf, whose
+ * connections may have another order. */
 static void tell_own(const struct inc_term_comm *cm, struct inc_comm_conf *conf)
 {
 	uint32_t i, k;
@@ -311,7 +313,8 @@ int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err)
 	uint32_t i;
 	int ret = 0;
 
-	/* a device may have failed since the communicator was made, which has ended it */
+	/* stop if the communicator has ended, because a device may have failed since it was
+	 * created */
 	for (i = 0; !ret && !cm->ended && i < cm->n_ends; i++)
 		if (cm->end[i].conf.peer.qpn)
 			ret = connect_end(&cm->end[i], err);

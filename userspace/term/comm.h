@@ -26,39 +26,41 @@ struct inc_term_comm;
 /* Options of a communicator, from its owner, a worker. */
 struct inc_term_comm_opts {
 	struct inc_term_devices *devices;
-	/* Table of each kind of channels, by enum inc_endpoint_kind. NULL: the switch has none of
-	 * this kind. */
+	/* Functions of each kind of channels, indexed by enum inc_endpoint_kind. NULL: the switch
+	 * has no channels of this kind. */
 	const struct inc_channel_ops *const *kinds;
 	inc_notice_fn notice;
 	void *arg;
 };
 
-/* The handler of all devices that communicators use, which receives the channels' reports. */
+/* The handler that receives the reports of communicators' channels, which every device gets when it
+ * is opened. */
 extern const struct inc_channel_handler inc_term_comm_handler;
 
 /*
- * Creates a communicator, or nothing if that fails. Queue pairs, PSNs and UDP ports of the switch's
- * own ends that conf leaves open are chosen and written to conf.
+ * Creates a communicator, or nothing if that fails. The queue pair numbers, PSNs and UDP ports of
+ * the switch's own ends that conf leaves open are chosen and written to conf.
  */
 int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_conf *conf,
 		      struct inc_term_comm **out, struct inc_err *err);
-/* Connects the communicator to the peers whose numbers conf had. */
+/* Connects a communicator to those peers whose numbers its configuration has. */
 int inc_term_comm_start(struct inc_term_comm *cm, struct inc_err *err);
-/* Connects the communicator to peers whose numbers were not known before. -ENOENT: there is no such
- * connection; -EALREADY: the connection has its peer. */
+/* Connects a communicator to peers whose numbers are now known. Returns -ENOENT if there is no such
+ * connection, and -EALREADY if the connection has its peer. */
 int inc_term_comm_connect(struct inc_term_comm *cm, const struct inc_msg_peer *peer, uint32_t n,
 			  struct inc_err *err);
 /* Frees the communicator. Peers that are still connected receive no notice of it. */
 void inc_term_comm_free(struct inc_term_comm *cm);
 
-/* Checks time limits; called about four times a second. */
+/* Checks a communicator's time limits. A worker calls this about four times a second. */
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns);
 /* Stores the condition of the switch's own port on the way to a peer. Peers are numbered as in
- * struct inc_term_view. reason: the text of struct inc_engine_port. */
+ * struct inc_term_view. reason: why the port is not up, as in struct inc_engine_port. */
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,
 			const char *reason);
-/* Closes the channels of a communicator that has ended. The caller makes this call when no device
- * is at work, because the handler that reports the end may still be using one of these channels. */
+/* Closes the channels of a communicator that has ended. The caller waits for a moment when no
+ * device is at work, because the handler that reports the end may still be using one of these
+ * channels. */
 void inc_term_comm_settle(struct inc_term_comm *cm);
 
 /*

@@ -12,22 +12,24 @@
 #include "userspace/term/node.h"
 #include "userspace/term/pool.h"
 
-/* The switch's end of the connection to a peer. */
+/* The switch's end of the connection to a peer of the communicator. */
 struct comm_end {
 	struct inc_term_comm *cm;
-	uint32_t peer; /* the peer's number in the node */
-	/* numbers of both ends; the switch's are filled in, and the peer's are added when they are
-	 * known */
+	uint32_t peer; /* number of the peer in the communicator's node */
+	/* configuration of the connection, in which the switch's own numbers are filled in, and the
+	 * peer's as soon as they are known */
 	struct inc_conn_conf conf;
 	struct inc_channel_device *dev;
-	struct inc_channel_region memory; /* the pool as a region of dev, if owns_memory is set */
-	/* this end has the region; false: an end with a lower number has it */
+	/* if owns_memory is set: the communicator's pool of buffers, registered with dev */
+	struct inc_channel_region memory;
+	/* this end has registered the pool with its device; false: an end with a lower number has,
+	 * which uses the same device */
 	bool owns_memory;
 	struct inc_channel *ch;          /* channel of the connection; NULL: it has been closed */
 	struct inc_channel_figures last; /* figures of ch when it was closed */
 	char port_reason[INC_CALL_TEXT]; /* why the switch's own port is not up; "": it is up */
 	bool connected;
-	bool lost; /* the connection of this end has failed, which ended the communicator */
+	bool lost; /* the connection of this end has failed, which has ended the communicator */
 	enum inc_term_reason lost_for;
 	/* numbers of messages received, sent and acknowledged */
 	uint64_t received, sent, acknowledged;
@@ -35,7 +37,8 @@ struct comm_end {
 
 struct inc_term_comm {
 	struct inc_term_comm_opts opts;
-	/* configuration; its connections were copied to end[], and are used there */
+	/* configuration of the communicator; its connections were copied to end[], and only the
+	 * copies are used */
 	struct inc_comm_conf conf;
 	struct inc_term *node;
 	struct inc_term_form form; /* form of the elements that the communicator reduces */
@@ -44,9 +47,11 @@ struct inc_term_comm {
 	uint32_t receives; /* number of receives posted with each peer */
 	bool ended;
 	enum inc_term_reason ended_for;
-	const char *why; /* text that is added to the report of the end; NULL: none */
-	bool settled;    /* the channels of an ended communicator are closed */
-	/* number of messages that were only stored, and of messages dropped */
+	/* text that is added to the report that the communicator has ended; NULL: none */
+	const char *why;
+	bool settled; /* the channels are closed, because the communicator has ended */
+	/* kept: number of messages that were only stored, because others are missing. dropped:
+	 * number of messages dropped. */
 	uint64_t kept, dropped;
 	uint64_t reduced_bytes, mismatches;
 	struct comm_end end[INC_COMM_MAX_CONNECTIONS]; /* ends by the peer's number */

@@ -15,7 +15,8 @@ static void do_send(struct inc_term_comm *cm, const struct inc_term_action *a)
 	const uint32_t imm = inc_desc_to_wire(a->desc, cm->form.native_floats);
 
 	end->sent++;
-	/* if this fails, the channel reports that it is lost */
+	/* the return value does not matter, because a channel that fails here reports its loss to
+	 * the handler */
 	end->dev->ops->send(end->ch, a->buffer, a->length, a->has_desc, imm);
 }
 
@@ -28,7 +29,7 @@ static void do_receive(struct inc_term_comm *cm)
 		cm->end[i].dev->ops->post(cm->end[i].ch, inc_term_pool_take(cm->pool));
 }
 
-/* Returns the end whose port is to be reported instead of the peer, or NULL. If a connection fails
+/* Returns the end whose port shall be reported in place of its peer, or NULL. If a connection fails
  * while the switch's own port is not up, the port is to blame, and no rank. */
 static const struct comm_end *end_without_port(const struct inc_term_comm *cm,
 					       const struct inc_term_action *a)
@@ -102,8 +103,8 @@ static void act(struct inc_term_comm *cm)
 	}
 }
 
-/* Ends the communicator, because the peer's floats are to be added in another form than this switch
- * adds them, so the sum would be wrong. */
+/* Ends the communicator, because a peer wants its floats to be added in another form than this
+ * switch adds them, so the sum would be wrong. */
 static void refuse_floats(struct comm_end *end, const struct inc_channel_message *m)
 {
 	static const char *const forms[] = {"as integers that are made of them", "as they are"};
@@ -173,7 +174,8 @@ static void on_sent(void *ctx)
 
 static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 {
-	/* reason of the node for each reason why a channel is broken */
+	/* the node's reason for the end of a connection, for each reason for which a channel
+	 * breaks */
 	static const enum inc_term_reason reasons[] = {
 		[INC_CHANNEL_INVALID] = INC_TERM_INVALID,
 		[INC_CHANNEL_REFUSED] = INC_TERM_REFUSED,

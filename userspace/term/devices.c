@@ -11,17 +11,17 @@
 #include "lib/proto/roce.h"
 #include "userspace/term/devices.h"
 
-#define EVENTS 64 /* number of events that one wait returns */
+#define EVENTS 64 /* limit of the events that one wait returns */
 
 struct shared {
 	struct inc_channel_device *dev;
-	bool all; /* the device serves all ports; false: the port `ifname` at address own_ip */
+	bool all; /* the device serves all ports; false: only the port `ifname` at address own_ip */
 	char ifname[IF_NAMESIZE];
 	struct in_addr own_ip;
-	uint16_t udp_port; /* UDP port that the first user requested; 0: any */
+	uint16_t udp_port; /* UDP port that the first user of the device requested; 0: any */
 	uint32_t users;
-	/* progress() has more to do, as epoll or its last call reported, so the worker must not
-	 * wait */
+	/* the device has more to do, as epoll or the last progress() reported, so the worker must
+	 * not sleep */
 	bool more;
 	LIST_ENTRY(shared) entry;
 };
@@ -31,7 +31,8 @@ struct inc_term_devices {
 	int epoll_fd;
 	struct inc_spin spin;
 	LIST_HEAD(, shared) list;
-	struct inc_channel_device_figures closed; /* figures of devices that are closed now */
+	/* sums of the counters of devices that are closed by now */
+	struct inc_channel_device_figures closed;
 };
 
 static int watch(struct inc_term_devices *d, int fd, struct shared *s)
@@ -120,8 +121,9 @@ static int open_shared(struct inc_term_devices *d, const struct inc_term_device_
 
 	s->all = want->ops->serves_all_ports;
 	ret = open_at(d, want, want->udp_port ?: INC_ROCE_UDP_PORT, s, err);
-	/* another worker, or a NIC's driver, may use RoCEv2's port, so use any other port. If this
-	 * port is required, it may be free at this address. */
+	/* RoCEv2's UDP port may be in use at all addresses, by another worker or a NIC's driver. If
+	 * no particular port is required, take any other. A required port may still be free at this
+	 * one address. */
 	if (ret == -EADDRINUSE && !want->udp_port) {
 		ret = open_at(d, want, 0, s, err);
 	} else if (ret == -EADDRINUSE && s->all) {
@@ -198,8 +200,8 @@ void inc_term_devices_put(struct inc_term_devices *d, struct inc_channel_device 
 	free(s);
 }
 
-/* Returns the milliseconds to wait. They are rounded up, because a timer that is checked too early
- * must be checked twice. */
+/* Returns how many milliseconds the worker may wait until a device's timer expires. The time is
+ * rounded up, because a timer that is checked too early must be checked twice. */
 static int wait_ms(struct inc_term_devices *d, uint64_t until_ns, uint64_t now_ns)
 {
 	struct shared *s;
@@ -224,8 +226,8 @@ static void progress(struct shared *s)
 	s->dev->ops->flush(s->dev);
 }
 
-/* Waits for events, ms milliseconds at most. If a poll may pay, this looks once without sleeping
- * and returns to the worker's loop, which calls it again. */
+/* Waits for events of the devices, ms milliseconds at most. If polling may pay, this looks for
+ * events once without sleeping and returns to the worker's loop, which calls it again. */
 static int wait_for_events(struct inc_term_devices *d, struct epoll_event *events, int ms)
 {
 	int n;

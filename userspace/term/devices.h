@@ -29,9 +29,9 @@ int inc_term_devices_new(const struct inc_term_devices_opts *opts, int wake_fd,
 void inc_term_devices_free(struct inc_term_devices *d);
 
 /*
- * Describes a device: its kind, port and address. If devices of the kind serve all ports, channels
- * of all ports share one. udp_port: UDP port at which it must receive; 0: at RoCEv2's port if that
- * is free, else at any.
+ * A device that a communicator wants: its kind, port and address. If devices of the kind serve all
+ * ports, channels of all ports share one device. udp_port: UDP port at which it must receive; 0: at
+ * RoCEv2's port if that is free, else at any.
  */
 struct inc_term_device_want {
 	const struct inc_channel_ops *ops;
@@ -41,8 +41,7 @@ struct inc_term_device_want {
 };
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,
 			 struct inc_channel_device **out, struct inc_err *err);
-/* Gives a device back, once for each call of inc_term_devices_get(). The last call closes the
- * device. */
+/* Releases a device, once for each call of inc_term_devices_get(). The last call closes it. */
 void inc_term_devices_put(struct inc_term_devices *d, struct inc_channel_device *dev);
 
 /*

@@ -20,7 +20,8 @@ static struct inc_call call_of(const struct inc_term *t, uint32_t child, uint64_
 	return call;
 }
 
-/* Describes the call of child 0, with which all are compared, and the first one that differs. */
+/* Describes the two calls in a mismatch: that of child 0, with which all are compared, and the
+ * first one that differs. */
 static void describe_mismatch(const struct inc_term *t, const struct inc_term_action *action,
 			      struct inc_msg_event *out)
 {
@@ -78,7 +79,8 @@ bool inc_term_waiting(const struct inc_term *t, struct inc_term_waiting *out)
 {
 	const struct term_slot *slot = term_slot(t, t->results);
 
-	/* a slot that still sends an older result has no contributions to this message */
+	/* no child has contributed to the next result, although the slot may still be sending an
+	 * older result */
 	if (slot->state == TERM_SLOT_IDLE || slot->state == TERM_SLOT_BROADCASTING)
 		return false;
 	*out = (struct inc_term_waiting){

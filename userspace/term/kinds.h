@@ -7,7 +7,8 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/channel/channel.h"
 
-/* Table of functions for each enum inc_endpoint_kind. NULL: the switch has none of this kind. */
+/* The functions of each kind of channels, indexed by enum inc_endpoint_kind. NULL: the switch has
+ * no channels of this kind. */
 extern const struct inc_channel_ops *const inc_term_kinds[INC_N_ENDPOINT_KINDS];
 
 #endif

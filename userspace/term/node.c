@@ -124,7 +124,8 @@ void term_end(struct inc_term *t, enum inc_term_reason reason, uint64_t children
 					     .number = number});
 }
 
-/* Returns 0 if an event of this peer is allowed now, else -EBUSY or -EINVAL. */
+/* Whether the node accepts an event of this peer now. Returns 0, -EBUSY if actions of the last
+ * event remain, or -EINVAL if there is no such peer. */
 static int ready(struct inc_term *t, uint32_t peer)
 {
 	if (t->taken < t->n_actions || (t->ended && t->release_slot < t->slots))
@@ -192,8 +193,8 @@ static void watch_peer(struct inc_term *t, uint32_t peer)
 					     .number = p->acknowledged});
 }
 
-/* Whether a message that the node waits for, or one that is not acknowledged, may need this
- * peer. */
+/* Whether the node needs this peer: it waits for a message that may be the peer's, or for an
+ * acknowledgement of the peer. */
 static bool is_needed(const struct inc_term *t, const struct term_peer *p)
 {
 	return t->waiting_seen_at_ns || p->acknowledged != p->sent;
@@ -208,8 +209,8 @@ static void watch_port(struct inc_term *t, uint32_t peer)
 	if (!p->away_at_ns)
 		p->away_at_ns = t->awake.now_ns;
 	if (t->port_lost_reported ||
-	    /* if a port is only down, the operator may set it up again before anything waits
-	     * for it */
+	    /* do not report a port that is only down as long as nothing waits for it, because the
+	     * operator may set it up again before */
 	    (p->port_condition == INC_PORT_DOWN && !is_needed(t, p)) ||
 	    !inc_awake_past(&t->awake, p->away_at_ns, INC_PORT_LOST_S * INC_NSEC_PER_SEC))
 		return;
@@ -260,7 +261,8 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 	return 0;
 }
 
-/* Returns the next buffer of an ended communicator that no message is sent from, or NULL. */
+/* After the end of the communicator, returns the next buffer of a contribution, or NULL if none is
+ * left. Buffers from which messages are being sent are not among them. */
 static void *give_back(struct inc_term *t)
 {
 	for (; t->release_slot < t->slots; t->release_slot++) {

@@ -47,7 +47,7 @@
 #include "userspace/call.h"
 #include "userspace/engine.h"
 
-/* Limit of the receives that are posted with each peer, which are two windows. */
+/* Limit of the receives that are posted with each peer, which suffices for two windows. */
 #define INC_TERM_MAX_RECEIVES (2 * INC_MAX_SLOTS)
 
 struct inc_term_child {
@@ -57,19 +57,21 @@ struct inc_term_child {
 
 struct inc_term_conf {
 	uint32_t communicator; /* number of the communicator at the controller */
-	/* number of receives posted with each peer, and of slots: a power of two */
+	/* number of receives that are posted with each peer, and number of slots; a power of two */
 	uint32_t receives;
 	bool has_parent;
 	uint32_t n_children;
-	const struct inc_term_child *child; /* children, in the order in which floats are added */
+	/* the children, in the order in which floats are added */
+	const struct inc_term_child *child;
 };
 
-/* A peer is named by the number of a child, or by n_children for the parent. */
+/* A node: the state of one communicator at one switch. Its functions name a peer by the number of a
+ * child, or by n_children for the parent. */
 struct inc_term;
 
-/* Why a peer's connection or the communicator ends, or is reported. _(NAME, name, kind, syndrome,
- * text): kind is that of the event that reports it. The syndrome is that of the NAK that the switch
- * sent or received. The text says what the peer did, with %llu for the message's number. */
+/* The reasons for which a communicator ends or a peer is reported: _(NAME, name, kind, syndrome,
+ * text). kind: the kind of event that reports it. syndrome: that of the NAK that the switch has
+ * sent or received. text: what the peer has done, with %llu for the message's number. */
 /* clang-format off */
 #define INC_TERM_REASONS(_) \
 	_(MISMATCH, mismatch, MISMATCH, INC_AETH_NAK_OPERATION, \
@@ -103,15 +105,19 @@ struct inc_term_reason_info {
 extern const struct inc_term_reason_info inc_term_reasons[];
 
 enum inc_term_do {
-	/* buffer = source[0] op source[1] op ..., elements of desc, in length bytes for each
-	 * source. buffer is source[0]. The caller does this before it asks for the next action. */
+	/* The caller sets buffer = source[0] op source[1] op ..., where operator and type are those
+	 * of desc, and each source has length bytes. buffer is source[0]. The caller does this
+	 * before it asks for the next action. */
 	INC_TERM_DO_REDUCE,
-	INC_TERM_DO_SEND,    /* sends buffer to the peer; buffer is NULL if length is 0 */
-	INC_TERM_DO_RELEASE, /* releases buffer, which the node does not need any more */
+	/* the caller sends buffer to the peer; buffer is NULL if length is 0 */
+	INC_TERM_DO_SEND,
+	/* the caller puts buffer back into its pool, because the node does not need it any more */
+	INC_TERM_DO_RELEASE,
 	INC_TERM_DO_RECEIVE,
-	INC_TERM_DO_REPORT, /* reports that a peer is unresponsive; the communicator goes on */
-	/* Reports that the switch's own port to peer is lost, or is down and needed, and has been
-	 * so for INC_PORT_LOST_S. The communicator goes on. */
+	/* the caller reports that a peer is unresponsive; the communicator goes on */
+	INC_TERM_DO_REPORT,
+	/* The caller reports that the switch's own port to the peer has been lost, or down and
+	 * needed, for INC_PORT_LOST_S. The communicator goes on. */
 	INC_TERM_DO_PORT_LOST,
 	/* The communicator has ended. The caller closes its connections, and calls inc_term_sent()
 	 * for each message that is not acknowledged, whether or not it was sent. Only RELEASE
@@ -125,18 +131,19 @@ struct inc_term_action {
 	uint64_t number; /* number of the message */
 	void *buffer;
 	uint32_t length;
-	bool has_desc;             /* desc is the immediate of SEND */
+	bool has_desc;             /* SEND: the message has desc as its immediate */
 	uint32_t desc;             /* INC_DESC */
-	const void *const *source; /* sources of REDUCE, n_sources of them, which is 2 or more */
+	const void *const *source; /* REDUCE: the sources, n_sources of them, which is 2 or more */
 	uint32_t n_sources;
 	enum inc_term_reason reason; /* reason of REPORT and END */
-	uint64_t children; /* a bit for each child that REPORT or END concerns; 0: the parent */
+	/* REPORT and END: mask of the children that are concerned; 0: the parent is */
+	uint64_t children;
 };
 
 /* A message that has arrived. */
 struct inc_term_message {
-	/* the message had desc as its immediate; otherwise the descriptor of the peer's last
-	 * message holds */
+	/* the message had desc as its immediate; otherwise the descriptor of the peer's message
+	 * before it applies */
 	bool has_desc;
 	uint32_t desc;
 	uint32_t length; /* length in bytes */
@@ -152,19 +159,21 @@ int inc_term_new(const struct inc_term_conf *conf, struct inc_term **out, struct
 void inc_term_free(struct inc_term *t);
 
 /*
- * Passes events to the node. After each event the caller performs all actions. Before that, another
- * event returns -EBUSY. -EINVAL: there is no such peer or reason, or the peer's oldest
- * unacknowledged message has another number. Both are errors of the caller, and change nothing.
+ * The next four functions pass an event to the node. After each event the caller performs all
+ * actions. Before that, another event returns -EBUSY. -EINVAL: there is no such peer or reason, or
+ * the peer's oldest unacknowledged message has another number. Both are errors of the caller, and
+ * change nothing.
  */
-/* A message of the peer has arrived. number counts this peer's messages. The node owns the buffer
- * from now on, also after the end. */
+/* Reports that a message of the peer has arrived. number: its number among this peer's messages.
+ * The node owns the buffer from now on, also after the end of the communicator. */
 int inc_term_message(struct inc_term *t, uint32_t peer, uint64_t number,
 		     const struct inc_term_message *m);
-/* The peer has acknowledged message number, or never will, because its channel was closed. The
- * buffer is not read any more. The caller reports messages in the order in which they were sent. */
+/* Reports that the peer has acknowledged a message, or never will, because its channel was closed.
+ * The device does not read the message's buffer any more. The caller reports messages in the order
+ * in which they were sent. */
 int inc_term_sent(struct inc_term *t, uint32_t peer, uint64_t number);
-/* Reports that the peer's connection has failed, which ends the communicator. reason: INVALID, or
- * one that follows it in the list. */
+/* Reports that the connection to a peer has failed, which ends the communicator. reason:
+ * INC_TERM_INVALID, or one behind it in INC_TERM_REASONS. */
 int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason);
 /* Sets the time, because the node has no clock. How long it and its peers have waited is as exact
  * as these calls are frequent. If two calls are further apart than INC_AWAKE_STEP_NS, this process
@@ -184,8 +193,8 @@ void inc_term_describe(const struct inc_term *t, const struct inc_term_action *a
 		       struct inc_msg_event *out);
 
 /*
- * Figures of a node, from which come those of userspace/engine.h. They count messages, while
- * endpoints count packets.
+ * Figures of a node, from which the figures of a communicator (userspace/engine.h) are made. They
+ * count messages, where the channels count packets.
  */
 struct inc_term_figures {
 	/* number of results that this node has made, or received from the parent */
@@ -201,23 +210,25 @@ struct inc_term_peer_figures {
 	uint64_t received;     /* number of messages received from the peer */
 	uint64_t sent;         /* number of messages sent to the peer */
 	uint64_t acknowledged; /* number of sent messages that the peer has acknowledged */
-	/* the peer was reported as unresponsive, and has not acknowledged anything since */
+	/* the peer was reported as unresponsive, and has acknowledged nothing since then */
 	bool unresponsive;
 };
 /* Fills out with the figures of a peer, which must exist. */
 void inc_term_peer_figures(const struct inc_term *t, uint32_t peer,
 			   struct inc_term_peer_figures *out);
 
-/* The oldest message that has contributions of some children, and no result yet. */
+/* The message for which a node waits: the oldest one that has contributions of some children, and
+ * no result yet. */
 struct inc_term_waiting {
 	uint64_t number;
 	uint64_t arrived; /* mask with a bit for each child that has contributed */
 	/* all children have contributed, and the node waits for the parent's result */
 	bool up;
-	/* the first tick at which the node waited for this message; 0: no tick yet */
+	/* time of the first tick at which the node waited for this message; 0: no tick has come
+	 * since */
 	uint64_t seen_at_ns;
 };
-/* Fills out with that message. Returns false if the node waits for none. */
+/* Fills out with the message for which the node waits. Returns false if it waits for none. */
 bool inc_term_waiting(const struct inc_term *t, struct inc_term_waiting *out);
 
 #endif

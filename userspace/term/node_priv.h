@@ -12,9 +12,10 @@
 enum term_slot_state {
 	TERM_SLOT_IDLE,
 	TERM_SLOT_AGGREGATING, /* some children have contributed */
-	/* all children have contributed; final if they called different collectives */
+	/* all children have contributed; if they called different collectives, the slot stays in
+	 * this state */
 	TERM_SLOT_COMPLETE,
-	/* the partial sum was sent to the parent, and the node waits for the result */
+	/* the partial sum was sent to the parent, and the node waits for the parent's result */
 	TERM_SLOT_AT_PARENT,
 	TERM_SLOT_BROADCASTING, /* the result is being sent to the children */
 };
@@ -23,13 +24,14 @@ struct term_slot {
 	enum term_slot_state state; /* state of the slot, which only term_slot_go() changes */
 	uint64_t number;            /* number of the message; valid in every state but IDLE */
 	uint64_t arrived;           /* mask with a bit for each child that has contributed */
-	/* mask with a bit for each child whose message had the descriptor as immediate */
+	/* mask of the children whose messages had the descriptor as immediate, so that their
+	 * results have it, too */
 	uint64_t mirror;
-	uint64_t givers;  /* mask with a bit for each child that has contributed data */
-	uint64_t sending; /* mask with a bit for each child that has not acknowledged the result */
-	bool sending_up;  /* the parent has not acknowledged the partial sum */
-	uint32_t desc;    /* descriptor that all children have called */
-	uint32_t length;  /* number of bytes that each giver has contributed */
+	uint64_t givers;  /* mask of the children whose contributions have data */
+	uint64_t sending; /* mask of the children that have not acknowledged the result yet */
+	bool sending_up;  /* the parent has not acknowledged the partial sum yet */
+	uint32_t desc;    /* descriptor of the collective, which all children have called */
+	uint32_t length;  /* number of bytes that each of the givers has contributed */
 	void *partial;    /* buffer that is being sent to the parent; NULL: no data */
 	void *result;     /* buffer that is being sent to the children; NULL: no data */
 	char who[40];     /* name of the slot, for the log */
@@ -51,15 +53,16 @@ struct term_peer {
 	bool has_desc;    /* desc is valid: it is the descriptor of the peer's last message */
 	uint32_t desc;
 	uint64_t received, sent, acknowledged;
-	/* value of acknowledged at the last tick; UINT64_MAX: there was no tick yet */
+	/* value of `acknowledged` at the last tick; UINT64_MAX: there was no tick yet */
 	uint64_t seen_acknowledged;
-	/* the last tick at which acknowledged had changed, or the peer had nothing to acknowledge;
-	 * by the clock awake of struct inc_term */
+	/* the last tick at which `acknowledged` had grown, or the peer had nothing to acknowledge;
+	 * a time of the clock `awake` in struct inc_term */
 	uint64_t progress_at_ns;
 	bool unresponsive;
 	/* condition of the switch's own port on the way to the peer */
 	enum inc_port_condition port_condition;
-	/* the first tick at which that port was not up, by the clock awake; 0: it is up */
+	/* the first tick at which that port was not up, a time of the clock `awake`; 0: the port is
+	 * up */
 	uint64_t away_at_ns;
 };
 
@@ -79,18 +82,20 @@ struct inc_term {
 	/* number of the child that each rank is behind, plus 1; 0: the rank is not below this
 	 * node */
 	uint8_t child_plus_1[INC_MAX_RANKS];
-	uint64_t partials; /* all messages before this one have been sent up as partial sums */
-	uint64_t results;  /* all messages before this one have been sent down as results */
-	uint64_t freed;    /* the slots of all messages before this one are free */
+	/* the partial sums of all messages before this one have been sent to the parent */
+	uint64_t partials;
+	/* the results of all messages before this one have been sent to the children */
+	uint64_t results;
+	uint64_t freed; /* the slots of all messages before this one are free */
 	/* number of the message that the node waited for at the last tick */
 	uint64_t waiting_number;
-	/* time since which the node waits for message waiting_number; 0: it waited for none */
+	/* time since which the node waits for message waiting_number; 0: it waits for none */
 	uint64_t waiting_seen_at_ns;
 	struct inc_awake awake; /* clock of the ticks, which measures the silence of peers */
-	/* the node has reported a lost port; false again when all ports are up */
+	/* the node has reported a lost port; this is cleared when all ports are up again */
 	bool port_lost_reported;
 	bool ended;
-	/* slot whose buffers are released next, after the end of the communicator */
+	/* after the end of the communicator: the slot whose buffers are released next */
 	uint32_t release_slot;
 	const void *source[INC_COMM_MAX_CHILDREN]; /* sources of the action REDUCE */
 	uint32_t n_actions, taken;
@@ -115,19 +120,21 @@ static inline bool term_is_parent(const struct inc_term *t, uint32_t peer)
 
 /* node.c */
 void term_do(struct inc_term *t, const struct inc_term_action *action);
-/* Requests the release of a buffer. Does nothing if it is NULL. */
+/* Adds the action that releases a buffer. Does nothing if the buffer is NULL. */
 void term_release(struct inc_term *t, void *buffer);
-/* Returns the bit of a peer in inc_term_action.children. It is the child's bit, or 0 for the
+/* Returns the bit of a peer in the mask `children` of an action: the child's bit, or 0 for the
  * parent. */
 uint64_t term_peer_bit(const struct inc_term *t, uint32_t peer);
-/* Ends the communicator. children: a mask of bits of term_peer_bit(). */
+/* Ends the communicator. children: mask of the children at fault (term_peer_bit()); 0: the parent
+ * is. number: number of the message. */
 void term_end(struct inc_term *t, enum inc_term_reason reason, uint64_t children, uint64_t number);
 
-/* slot.c: handle a message of a child, or of the parent, whose buffer is in no slot yet. */
+/* slot.c: handle a message that has arrived from a child, or from the parent, and whose buffer
+ * belongs to no slot yet. */
 void term_take_part(struct inc_term *t, uint32_t child, uint64_t number,
 		    const struct inc_term_message *m);
 void term_take_result(struct inc_term *t, uint64_t number, const struct inc_term_message *m);
-/* Handles the peer's acknowledgement of message number. The message's buffer is not read any
+/* Handles that a peer has acknowledged the message of this number, whose buffer is not read any
  * more. */
 void term_take_sent(struct inc_term *t, uint32_t peer, uint64_t number);
 

@@ -10,13 +10,13 @@
 
 struct inc_term_notices;
 
-/* Creates a queue. The base's event loop calls fn for each event, in the order in which events were
- * queued. */
+/* Creates a queue of events. The event loop of base calls fn for each event, in the order in which
+ * they were queued. */
 int inc_term_notices_new(struct event_base *base, inc_notice_fn fn, void *arg,
 			 struct inc_term_notices **out, struct inc_err *err);
 /* Frees the queue, after all threads that queue events have ended. */
 void inc_term_notices_free(struct inc_term_notices *n);
-/* Queues an event. May be called on any thread. arg: the queue. */
+/* Adds an event to the queue arg. May be called on any thread. */
 void inc_term_notices_tell(void *arg, const struct inc_msg_event *event);
 /* Discards queued events of a communicator, because it has been removed. */
 void inc_term_notices_forget(struct inc_term_notices *n, uint32_t communicator);

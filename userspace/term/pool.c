@@ -5,8 +5,8 @@
 #include "userspace/term/pool.h"
 
 #define LINE_BYTES 64
-/* How many bytes of a pool have memory from the start, which is as much as a usual window needs.
- * Without it, the kernel would make a huge page when a worker first writes to it. That takes
+/* Number of bytes of a pool that have memory from the start, which is as much as a usual window
+ * needs. Otherwise the kernel would make a huge page when a worker first writes to it. That takes
  * milliseconds, in which the worker does nothing else. */
 #define READY_BYTES (8 << 20)
 
@@ -17,9 +17,9 @@ struct inc_term_pool {
 	void *free[];
 };
 
-/* The distance between two buffers: an odd number of cache lines. If it were a power of two, the
- * same elements of all buffers would share few sets of a cache, and sources of a reduction would
- * evict each other. */
+/* Returns the distance between the starts of two buffers, which is an odd number of cache lines. If
+ * it were a power of two, the same elements of all buffers would share few sets of a cache. The
+ * sources of a reduction would then evict each other. */
 static size_t stride_of(uint32_t bytes)
 {
 	return ((bytes + LINE_BYTES - 1) / LINE_BYTES | 1) * LINE_BYTES;
@@ -45,7 +45,8 @@ int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, st
 		goto none;
 	}
 	madvise(p->memory, p->bytes,
-		MADV_HUGEPAGE); /* huge pages, if the kernel has them, cause fewer TLB misses */
+		/* use huge pages if the kernel has them, because they cause fewer TLB misses */
+		MADV_HUGEPAGE);
 	p->n = p->n_free = n;
 	/* if this fails, the kernel allocates memory on first write */
 	madvise(p->memory, p->bytes < READY_BYTES ? p->bytes : READY_BYTES, MADV_POPULATE_WRITE);

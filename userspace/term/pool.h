@@ -12,14 +12,15 @@
 
 struct inc_term_pool;
 
-/* Creates n buffers of so many bytes, aligned to cache lines. Only those that are taken last have
- * memory from the start, because soft endpoints stack posted buffers and fill the last one first.
- * The kernel allocates the others on first write. The message of -ENOMEM names n and bytes. */
+/* Creates a pool of n buffers, which have so many bytes each and are aligned to cache lines. Only
+ * the buffers that are taken last have memory from the start, because soft endpoints stack posted
+ * buffers and fill the last one first. The kernel allocates the others on first write. The error
+ * message of -ENOMEM names n and bytes. */
 int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, struct inc_err *err);
 void inc_term_pool_free(struct inc_term_pool *p);
 
-/* Returns the buffer that was put back last, because it may still be in a cache. Returns NULL if
- * all are taken, which is an error of the caller. */
+/* Takes a buffer from the pool: the one that was put back last, because it may still be in a cache.
+ * Returns NULL if all are taken, which is an error of the caller. */
 void *inc_term_pool_take(struct inc_term_pool *p);
 void inc_term_pool_put(struct inc_term_pool *p, void *buffer);
 

@@ -28,7 +28,8 @@ static void term_slot_go(struct inc_term *t, struct term_slot *slot, enum term_s
 	slot->state = inc_machine_step(&machine, slot->who, slot->state, to);
 	if (to == TERM_SLOT_IDLE) {
 		t->freed++;
-		/* the slot's buffers have been released, so each peer may fill the slot again */
+		/* request new receives from all peers, because each of them may fill the slot
+		 * again */
 		term_do(t, &(struct inc_term_action){.what = INC_TERM_DO_RECEIVE});
 	}
 }
@@ -206,8 +207,8 @@ void term_take_part(struct inc_term *t, uint32_t child, uint64_t number,
 		complete(t, slot);
 }
 
-/* Whether this message of the parent answers the partial sum. An answer must have the descriptor,
- * and as much data as the ranks below get. */
+/* Whether the parent's message is a valid result of the slot's partial sum. It must have the
+ * descriptor of the collective, and as much data as the ranks below get. */
 static bool answers(const struct inc_term *t, const struct term_slot *slot,
 		    const struct inc_term_message *m)
 {
@@ -221,7 +222,8 @@ void term_take_result(struct inc_term *t, uint64_t number, const struct inc_term
 	struct term_slot *slot = term_slot(t, number);
 	struct term_peer *p = &t->peer[t->n_children];
 
-	/* a message that was not requested answers no partial sum */
+	/* refuse a message that is not the next one, or comes before its partial sum was sent, or
+	 * is no valid result */
 	if (number != p->received || number == t->partials || !answers(t, slot, m)) {
 		refuse(t, t->n_children, INC_TERM_INVALID, number, m);
 		return;
@@ -248,7 +250,8 @@ void term_take_sent(struct inc_term *t, uint32_t peer, uint64_t number)
 			slot->result = NULL;
 		}
 	}
-	/* the parent's result may arrive before its acknowledgement of the partial sum */
+	/* the slot may become free here, because the parent's result may have arrived before the
+	 * parent's acknowledgement of the partial sum */
 	if (!t->ended && slot->state == TERM_SLOT_BROADCASTING && !slot->sending &&
 	    !slot->sending_up)
 		term_slot_go(t, slot, TERM_SLOT_IDLE);

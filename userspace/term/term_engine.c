@@ -26,16 +26,16 @@
 struct place {
 	struct inc_term_comm *cm;
 	struct inc_term_worker *worker;
-	/* configuration, with the switch's own numbers filled in */
+	/* configuration of the communicator, in which the switch's own numbers are filled in */
 	struct inc_comm_conf conf;
-	/* index of each peer's port in term_engine.port */
+	/* for each connection, the index of its port in term_engine.port */
 	uint8_t port[INC_COMM_MAX_CONNECTIONS];
 	size_t bytes; /* size of the communicator's buffers */
-	/* figures of the communicator at the last call of comm() */
+	/* figures of the communicator, read when comm() was last called */
 	struct inc_term_view view;
 };
 
-/* A port of the switch, as the last check found it. */
+/* A port of the switch, in the condition that the last check has found. */
 struct port {
 	char name[IF_NAMESIZE];
 	enum inc_port_condition condition;
@@ -76,7 +76,8 @@ static const struct term_engine *const_engine_of(const struct inc_engine *e)
 	return (const struct term_engine *)e;
 }
 
-/* Returns the limit of all buffers, which is half of the machine's memory. */
+/* Returns how many bytes the buffers of all communicators may take, which is half of the machine's
+ * memory. */
 static uint64_t bytes_limit(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
@@ -178,7 +179,8 @@ static int term_attach_port(struct inc_engine *e, const char *ifname, struct inc
 	return 0;
 }
 
-/* Passes the condition of port i to the communicator in a place, if that uses the port. */
+/* Passes the condition of port i to the communicator in a place, if a connection of it uses the
+ * port. */
 static void report_condition(const struct term_engine *t, struct place *p, uint32_t i)
 {
 	uint32_t c;
@@ -207,7 +209,7 @@ static bool term_check_port(struct inc_engine *e, size_t i, const struct inc_lin
 	return false;
 }
 
-/* Returns the index of the port that has this name now, or n_ports if no port has the name. */
+/* Returns the index of the port that has this name at present, or n_ports if no port has it. */
 static uint32_t port_called(const struct term_engine *t, const char *name)
 {
 	uint32_t i = 0;

@@ -11,8 +11,7 @@
 
 #define TICK_NS (INC_TERM_TICK_MS * INC_NSEC_PER_MSEC)
 
-/* A function call of the daemon's thread, which waits until the worker's thread has made the
- * call. */
+/* A call that the daemon's thread passes to the worker's thread, and whose end it waits for. */
 struct call {
 	int (*fn)(struct inc_term_worker *w, struct call *call);
 	struct inc_term_comm *cm;
@@ -20,7 +19,7 @@ struct call {
 	const struct inc_msg_peer *peer;
 	uint32_t n_peers;
 	struct inc_term_view *view;
-	uint32_t of_peer; /* peer to which the port leads */
+	uint32_t of_peer; /* peer that is reached by the port, for inc_term_comm_port() */
 	const char *reason;
 	enum inc_port_condition condition;
 	struct inc_channel_device_figures figures;
@@ -34,8 +33,8 @@ struct inc_term_worker {
 	struct inc_term_comm **comms; /* [room]: the communicators */
 	uint32_t n_comms, room;
 	uint64_t tick_at_ns;
-	/* A communicator has sent a notice, so it may have ended. Then this turn closes its
-	 * channels. */
+	/* a communicator has reported an event and so may have ended; if it has, this turn closes
+	 * its channels */
 	bool settle;
 	struct inc_term_worker_opts opts;
 	int wake_fd;
@@ -43,7 +42,7 @@ struct inc_term_worker {
 	bool has_thread;
 	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t served;
-	struct call *call; /* the call to be made; NULL: there is none */
+	struct call *call; /* the call that the worker's thread shall make; NULL: none */
 	bool stop;
 };
 
@@ -167,7 +166,8 @@ void inc_term_worker_free(struct inc_term_worker *w)
 	free(w);
 }
 
-/* Runs a call on the worker's thread, or on this one if the worker has no thread. */
+/* Makes a call on the worker's thread and returns its result. If the worker has no thread, as in
+ * tests, makes it on this thread. */
 static int ask(struct inc_term_worker *w, struct call *call)
 {
 	if (!w->has_thread)

@@ -22,7 +22,8 @@ struct inc_term_worker_opts {
 	const struct inc_channel_ops *const *kinds;
 	uint64_t rto_min_ns, rto_max_ns;
 	uint64_t poll_ns; /* longest time that a wait polls before it sleeps; 0: it does not */
-	/* The function that receives notices; it is called on the worker's thread. */
+	/* the function that receives the communicators' events; it is called on the worker's
+	 * thread */
 	inc_notice_fn notice;
 	void *arg;
 };
@@ -35,8 +36,8 @@ int inc_term_worker_start(struct inc_term_worker *w, struct inc_err *err);
 /* Ends the thread, and frees the worker and its communicators. */
 void inc_term_worker_free(struct inc_term_worker *w);
 
-/* Waits for work, until until_ns (CLOCK_MONOTONIC) at the latest, and does it. Called on the
- * worker's thread. */
+/* One turn of the worker: waits for work, until until_ns (CLOCK_MONOTONIC) at the latest, and does
+ * it. Called on the worker's thread. */
 void inc_term_worker_turn(struct inc_term_worker *w, uint64_t until_ns);
 
 /* Only the daemon's thread calls these functions. Each runs a function of comm.h on the worker's

@@ -13,11 +13,12 @@
 #include "lib/base/machine.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* The state shows a refusal before its event does, which names the packet. After so long the event
- * counts as lost. */
+/* Time for which the report of a refusal waits for the event that names the refused packet. The
+ * connection's state shows the refusal first. After this time the event counts as lost. */
 #define EVENT_LATE_NS (10 * INC_NSEC_PER_MSEC)
 
-/* number of closing NAKs to each peer; the waits between them double, up to rto_max */
+/* number of closing NAKs to each peer of an ended communicator; the waits between them double, up
+ * to rto_max */
 #define CLOSING_NAKS 8
 
 const char *sp_thing(const struct sp_comm *cm, uint32_t peer)
@@ -162,7 +163,8 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 			    uint8_t syndrome)
 {
 	uint64_t r = conn_state(sp, &cm->conn[peer])
-			     /* number of the invalid packet, because rx_next no longer changes */
+			     /* rx_next is the number of the invalid packet, because an ended
+			      * connection advances no more */
 			     .rx_next;
 
 	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_CONNECTION_ERROR, r,
@@ -171,8 +173,8 @@ static void tell_conn_error(struct inc_slowpath *sp, struct sp_comm *cm, uint32_
 		       is_switch(sp, &cm->conn[peer])
 			       ? " (have both switches the same payload and byte_order?)"
 			       : "");
-	/* the communicator ends, because nothing more comes from a switch whose request was
-	 * invalid */
+	/* if the invalid request came from a switch, the communicator ends, because nothing more
+	 * comes from that switch */
 	if (is_switch(sp, &cm->conn[peer]) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
@@ -202,7 +204,8 @@ void sp_tell_refusal(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	c->refusal_told = true;
 	sp_notice_peer(sp, cm, peer, INC_EVENT_KIND_PEER_NAK, r, "refused %s %llu with NAK 0x%02x",
 		       sp_thing(cm, peer), (unsigned long long)r, syndrome);
-	/* the communicator ends, because the switch that has refused the packet cannot go on */
+	/* if a switch has refused the packet, the communicator ends, because that switch cannot go
+	 * on */
 	if (is_switch(sp, c) && cm->phase == SP_COMM_RUNNING)
 		sp_end_comm(sp, cm, r);
 }
@@ -212,8 +215,9 @@ void sp_watch_failures(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now
 	const struct inc_comm_state ended = comm_state(sp, cm);
 	uint32_t c;
 
-	/* the XDP path has found the error that ended the communicator, because the slow path sets
-	 * the phase together with its own errors */
+	/* An error with the phase still RUNNING comes from the XDP path, because the slow path sets
+	 * the phase together with its own errors. The XDP path ends communicators only for a
+	 * mismatch. */
 	if (ended.error && cm->phase == SP_COMM_RUNNING) {
 		start_telling(sp, cm, now);
 		tell_mismatch(sp, cm, ended.error_r);

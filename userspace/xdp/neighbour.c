@@ -11,16 +11,18 @@
 #include "lib/proto/roce.h"
 #include "userspace/xdp/neighbour.h"
 
-/* States of an entry whose address is the neighbour's, or was until lately. */
+/* States of an entry in the kernel's neighbour table whose address is the neighbour's, or was until
+ * lately. */
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
-/* States of an entry that the neighbour has not confirmed for some time. */
+/* States of an entry in the kernel's neighbour table that the neighbour has not confirmed for some
+ * time. */
 #define DOUBTFUL (NUD_STALE | NUD_DELAY | NUD_PROBE)
 
 struct answer {
 	uint8_t mac[6];
 	int found;
-	uint16_t nud; /* state of the entry: NUD_*; 0: there is no entry */
+	uint16_t nud; /* state of the neighbour's entry, NUD_*; 0: there is no entry */
 };
 
 static int on_neighbour(const struct nlmsghdr *nlh, void *data)
@@ -43,7 +45,7 @@ static int on_neighbour(const struct nlmsghdr *nlh, void *data)
 	return MNL_CB_STOP;
 }
 
-/* Sends the request in buf, and passes the answer to fn. */
+/* Sends the netlink request in buf, and passes the kernel's answer to fn. */
 static int talk(struct mnl_socket *nl, char buf[MNL_SOCKET_BUFFER_SIZE], mnl_cb_t fn, void *data)
 {
 	const struct nlmsghdr *nlh = (const struct nlmsghdr *)buf;
@@ -93,7 +95,7 @@ static struct in_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct i
 	return talk(nl, buf, on_route, &hop) ? addr : hop;
 }
 
-/* Sends a request (RTM_*) about one entry, and reads the answer. */
+/* Sends a netlink request (RTM_*) about one entry of the neighbour table, and reads the answer. */
 static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in_addr addr,
 	       struct answer *a)
 {

@@ -89,8 +89,8 @@ int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_por
 	return 1;
 }
 
-/* Called when the port is up again. Packets that were outstanding while the port was away are not
- * late, so this resets their timers and retransmits them at once. */
+/* Called when a port is up again. Packets that were outstanding while it was not are not late, so
+ * this resets their timers and retransmits them at once. */
 static void forgive(struct inc_slowpath *sp, const struct sp_port *port, uint64_t now)
 {
 	uint32_t i, c;
@@ -143,7 +143,8 @@ bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c)
 	return port && port->condition != INC_PORT_UP;
 }
 
-/* Whether an incomplete chunk or an outstanding packet may need this connection. */
+/* Whether the communicator may need this connection: a chunk is incomplete, or a packet to the peer
+ * is not acknowledged. */
 static bool is_needed(const struct sp_comm *cm, const struct sp_conn *c)
 {
 	return cm->wait_at_ns || c->outstanding;
@@ -171,8 +172,8 @@ void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now)
 
 		if (!port || port->condition == INC_PORT_UP ||
 		    now - port->lost_at_ns < INC_PORT_LOST_S * INC_NSEC_PER_SEC ||
-		    /* if a port is only down, the operator may set it up again before it is
-		     * needed */
+		    /* do not report a port that is only down before a connection there is needed,
+		     * because the operator may set it up again */
 		    (port->condition == INC_PORT_DOWN && !is_needed(cm, &cm->conn[c])))
 			continue;
 		cm->port_told = true;

@@ -15,8 +15,11 @@
 #include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-#define BURST     64 /* limit of packets retransmitted beyond the last acknowledged one */
-#define FREE_NAKS 3  /* number of NAKs without progress that are each answered by a burst */
+/* limit of the packets of a burst, counted from the last acknowledged packet on */
+#define BURST 64
+/* number of NAKs without progress that are answered by a burst each; the timer retransmits after
+ * that */
+#define FREE_NAKS 3
 
 static struct inc_xsk *xsk_of(struct inc_slowpath *sp, const struct sp_conn *c)
 {
@@ -29,7 +32,7 @@ void sp_flush(struct inc_slowpath *sp)
 {
 	uint32_t i;
 
-	/* the slow path sends on the first queue only */
+	/* flush only the first queue of each port, because the slow path sends on no other */
 	for (i = 0; i < INC_MAX_PORTS; i++)
 		if (sp->port[i].queues)
 			inc_xsk_tx_flush(sp->port[i].xsk[0]);
@@ -140,7 +143,7 @@ static bool owes(const struct sp_conn *c, const struct inc_conn_state *st)
 	return st->ack_asked > st->ack_sent && st->ack_asked > c->paid;
 }
 
-/* Sends an ACK of all packets that the switch has stored. */
+/* Sends an ACK to the peer, which acknowledges all packets that the switch has stored. */
 static int pay(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	       const struct inc_conn_state *st)
 {
@@ -177,8 +180,8 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		c->owed_r = 0;
 		return false;
 	}
-	/* the delay runs from the oldest ACK owed, and starts again if that ACK has been sent
-	 * meanwhile */
+	/* the delay counts from the time when the oldest ACK owed was first seen; if that ACK has
+	 * been sent meanwhile, a new delay begins */
 	if (c->owed_r <= st->ack_sent) {
 		c->owed_r = st->ack_asked;
 		c->owed_at_ns = now;
@@ -188,7 +191,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 	return pay(sp, cm, peer, st);
 }
 
-/* Stores the peer's progress: the peer has all packets before acked. */
+/* Stores that the peer has made progress, because it has all packets before number acked. */
 static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
 {
 	c->acked = acked;
@@ -229,7 +232,8 @@ void sp_probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 		sent_again(c, now);
 }
 
-/* Retransmits [resend_next, resend_end), as far as the burst allows. */
+/* Retransmits packets from resend_next to resend_end, but at most BURST beyond the last
+ * acknowledged one. */
 static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
@@ -275,14 +279,16 @@ static void time_out(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 
 	if (sp_resend(sp, cm, peer, c->acked, true) == -EAGAIN)
 		return;
-	/* a peer that keeps packets in any order names those that it lacks */
+	/* a peer that keeps packets in any order names those that it lacks, so the answer to this
+	 * probe shows no lost packets */
 	c->probe_end = cm->cfg.flags & INC_COMM_F_REORDER ? 0 : sent;
 	c->resend_next = c->resend_end = 0;
 	sent_again(c, now);
 	c->stats.timeouts++;
 	sp->stats.timeouts++;
 	inc_rto_timed_out(&c->rto);
-	/* a peer that has sent NAKs for this packet answers, so it gets one packet at a time */
+	/* if the peer has sent NAKs for this packet, it is not silent, so a timeout retransmits one
+	 * packet only */
 	end = c->acked + (c->asked ? 1 : inc_rto_probes(&c->rto));
 	if (end > sent)
 		end = sent;
@@ -309,11 +315,12 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	if (r > c->acked) {
 		advance(cm, c, r, now);
 	}
-	/* the peer answers; if this burst is lost, the timer need not wait as long as for a silent
-	 * peer */
+	/* a NAK is an answer, so if the burst for it is lost, the timer need not wait as long as
+	 * for a silent peer */
 	if (++c->asked <= FREE_NAKS)
 		inc_rto_heard(&c->rto);
-	/* if the peer repeats its NAK, the timer retransmits, because the timer backs off */
+	/* a NAK that the peer repeats gets no burst, because only the timer, which retransmits
+	 * instead, backs off */
 	if (c->asked > FREE_NAKS && !hold_ns)
 		return false;
 	sp_go_back(sp, cm, peer);
@@ -325,9 +332,9 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	return true;
 }
 
-/* Whether a NAK that names the first result outstanding is served. If the peer repeats it, the
- * timer retransmits instead, because the timer backs off, and the peer is reported when that goes
- * on for long. */
+/* Whether a NAK that names the first unacknowledged result gets its packets at once. If the peer
+ * repeats it FREE_NAKS times, the timer retransmits instead, because the timer backs off. If that
+ * goes on for long, the peer is reported. */
 static bool may_serve(struct sp_conn *c)
 {
 	if (++c->asked > FREE_NAKS)
@@ -349,7 +356,7 @@ void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, in
 		end = sent;
 	if (from < (int64_t)c->acked)
 		from = c->acked;
-	/* the peer names again what is not sent here */
+	/* a longer gap is cut here, because the peer names the rest in another NAK */
 	if (end > from + BURST)
 		end = from + BURST;
 	if (from >= end || (from == (int64_t)c->acked && !may_serve(c)))
@@ -364,7 +371,8 @@ void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, in
 	sp_flush(sp);
 }
 
-/* Retransmits the scheduled packets, and handles a timeout. */
+/* Retransmits a connection's packets that are scheduled, and handles the timeout if it has
+ * passed. */
 static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t sent,
 		       uint64_t now)
 {
@@ -390,8 +398,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	uint64_t acked = inc_implied(&cm->cfg, conn_cfg(sp, c), st.rx_next), sent;
 	bool owed;
 
-	/* the XDP path answers all packets of an ended connection or communicator. The tick of the
-	 * peer before this one may have ended the communicator */
+	/* an ended connection or communicator needs no timers, because the XDP path answers all its
+	 * packets; the tick of the peer before this one may have ended the communicator */
 	if (st.error || comm_state(sp, cm).error)
 		return false;
 	owed = pay_owed(sp, cm, peer, &st, now);
@@ -399,7 +407,8 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	sp_find_peer(sp, cm, peer, &st, now);
 	if (st.tx_acked > acked)
 		acked = st.tx_acked;
-	/* read the end of the sent packets after the peer's state, so that it is not below acked */
+	/* read the number of sent packets after the peer's acknowledgement, so that it is not the
+	 * smaller one */
 	sent = sent_end(sp, cm, peer);
 	take_progress(cm, c, acked, sent, now);
 	if (sent <= c->acked) {
@@ -408,7 +417,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 		c->asked = 0;
 		return owed;
 	}
-	/* the timeout runs from this tick, the first one that sees the packet, because the last
+	/* the timeout counts from this tick, which is the first to see the packet, because the last
 	 * tick may be long ago */
 	if (!c->outstanding) {
 		c->outstanding = true;

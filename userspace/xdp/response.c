@@ -46,12 +46,13 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 		return;
 	}
 	c = &cm->conn[peer];
-	/* r is the number nearest to acked of those with this PSN */
+	/* r becomes the number of the packet that the NAK names: of all numbers with its PSN the
+	 * one nearest to acked */
 	acked = conn_state(sp, c).tx_acked;
 	r = acked;
 	r += inc_psn_diff(pkt.psn, conn_cfg(sp, c)->own.psn + (uint32_t)r);
 	if (r > (int64_t)sent_end(sp, cm, peer))
-		return; /* the NAK names a packet that was never sent */
+		return; /* ignore a NAK that names a packet that was never sent */
 	if (pkt.syndrome == INC_AETH_NAK_SEQ && cm->cfg.flags & INC_COMM_F_REORDER &&
 	    INC_GAP_COUNT(pkt.msn)) {
 		sp_serve_gap(sp, cm, peer, r, pkt.msn);
@@ -60,7 +61,8 @@ void sp_on_frame(const uint8_t *frame, size_t len, void *arg)
 	}
 	acked = c->acked > acked ? c->acked : acked;
 	if (r < (int64_t)acked) {
-		/* an RNR NAK is ignored, because an ACK for its packet has overtaken it */
+		/* an RNR NAK for an acknowledged packet is ignored, because the ACK has only
+		 * overtaken it */
 		if (pkt.syndrome == INC_AETH_NAK_SEQ && r >= 0)
 			sp_note_stale_nak(sp, cm, peer, r, acked);
 	} else if ((pkt.syndrome & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_RNR) {
@@ -108,7 +110,8 @@ int sp_on_event(void *arg, void *data, size_t size)
 	uint32_t peer;
 	int ret;
 
-	/* -EAGAIN ends ring_buffer__consume(); the other events stay in the ring */
+	/* end ring_buffer__consume() by -EAGAIN when the limit of one tick is reached; the other
+	 * events stay in the ring */
 	ret = --sp->ring_budget ? 0 : -EAGAIN;
 	if (size < sizeof(e))
 		return ret;
@@ -123,7 +126,7 @@ int sp_on_event(void *arg, void *data, size_t size)
 	}
 	cm = e.comm < sp->max_comms ? sp->comm[e.comm] : NULL;
 	if (!cm)
-		return ret; /* the event belongs to a communicator that has just been removed */
+		return ret; /* ignore an event of a communicator that has just been removed */
 	peer = e.conn - cm->cfg.conn_base;
 	if (peer >= cm->n_conns)
 		return ret;

@@ -11,13 +11,13 @@
 #include "userspace/xdp/slowpath_priv.h"
 
 /* Time between ticks while a packet is outstanding, and while none is. The slow path must read the
- * maps even then, because nothing else shows it new traffic. */
+ * maps in the latter case as well, because nothing else shows it new traffic. */
 #define TICK_BUSY_MS 1
 #define TICK_IDLE_MS 10
-/* Number of events that are handled at a time, so that a flood of them does not delay the
+/* Number of events of the ring that one tick handles, so that a flood of them does not delay the
  * timers. */
 #define RING_BATCH 256
-/* The number of events that fit the ring. */
+/* The number of events for which the ring buffer has room. */
 #define RING_EVENTS (64 * 1024 / sizeof(struct inc_event))
 
 static void arm(struct inc_slowpath *sp, unsigned int ms)
@@ -26,8 +26,8 @@ static void arm(struct inc_slowpath *sp, unsigned int ms)
 	inc_timer_arm(sp->tick, ms);
 }
 
-/* Makes the next tick come soon, but never delays it. If each frame delayed the tick, frames that
- * come faster than ticks would stop all timers. */
+/* Makes the next tick come soon, but never later than planned. If each frame delayed the tick,
+ * frames that come faster than ticks would stop all timers. */
 void sp_hurry(struct inc_slowpath *sp)
 {
 	if (sp->n_comms && inc_now_ns() + TICK_BUSY_MS * INC_NSEC_PER_MSEC < sp->tick_at_ns)
@@ -40,8 +40,8 @@ static void take_events(struct inc_slowpath *sp)
 	ring_buffer__consume(sp->ring);
 }
 
-/* Stores since when the oldest incomplete chunk has had contributions. Returns false if there is
- * none. */
+/* Stores when the oldest incomplete chunk that has contributions was first seen. Returns false if
+ * the communicator has no such chunk. */
 static bool watch_waiting(struct inc_slowpath *sp, struct sp_comm *cm)
 {
 	uint32_t arrived;
@@ -66,7 +66,8 @@ static void on_tick(void *arg)
 	uint32_t i, c;
 
 	sp->tick_at_ns = UINT64_MAX;
-	/* read events before the states, because an event names the chunk of a failure */
+	/* read events before the connections' states, because an event names the chunk of a failure
+	 * and a state does not */
 	take_events(sp);
 	now = sp_now(sp);
 	for (i = 0; i < sp->max_comms; i++) {
@@ -172,8 +173,8 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 
 		conn->id = cfg->conn_base + c;
 		conn->progress_at_ns = now;
-		/* If an ACK is owed already, it has been owed since before this daemon started, so
-		 * it is overdue. */
+		/* An ACK that is owed now has been owed since before this daemon started.
+		 * owed_at_ns stays 0, so that ACK is overdue. */
 		conn->owed_r = conn_state(sp, conn).ack_asked;
 		inc_rto_init(&conn->rto, sp_first_rto_ns(sp),
 			     sp->opts.rto_min_ms * INC_NSEC_PER_MSEC,
@@ -189,7 +190,8 @@ int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err
 {
 	uint32_t i;
 
-	/* events that are still in the ring belong to an earlier communicator with this index */
+	/* discard events that are still in the ring, because they belong to an earlier communicator
+	 * with this index */
 	for (i = 0; i < RING_EVENTS / RING_BATCH + 1; i++)
 		take_events(sp);
 	return inc_slowpath_adopt_comm(sp, comm, err);

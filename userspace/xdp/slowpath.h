@@ -41,14 +41,14 @@ uint32_t inc_slowpath_queues(const struct inc_slowpath *sp, const struct inc_swi
  * interface now. Returns 0 if they work, 1 if they were opened again, or -errno. */
 int inc_slowpath_check_port(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			    struct inc_err *err);
-/* Sets the port's condition. why: one line of text, which is reported for communicators that wait
- * for a peer behind the port. */
+/* Sets the condition of a port. why: one line of text, which is reported for communicators that
+ * wait for a peer behind the port. */
 void inc_slowpath_port_is(struct inc_slowpath *sp, const struct inc_switch_port *port,
 			  enum inc_port_condition now_is, const char *why);
 
-/* Adds a communicator. Called after inc_switch_add_comm() and before inc_switch_start_comm(), so
- * that the slow path is ready for the communicator's first event. It is removed only after
- * inc_switch_remove_comm() has succeeded. */
+/* Adds a communicator to the slow path. Called after inc_switch_add_comm() and before
+ * inc_switch_start_comm(), so that the slow path is ready for the communicator's first event.
+ * inc_slowpath_remove_comm() follows only after inc_switch_remove_comm() has succeeded. */
 int inc_slowpath_add_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_err *err);
 /* Adds a communicator after inc_switch_adopt(). Unlike inc_slowpath_add_comm(), this function
  * leaves the events in the ring, because they belong to this communicator. */

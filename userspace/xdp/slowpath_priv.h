@@ -35,11 +35,12 @@ struct sp_stale_nak {
 	unsigned int naks;   /* number of stale NAKs received; 0: none is being checked */
 	unsigned int probes; /* number of probes sent since the peer's last answer */
 	uint64_t r;          /* number of the packet that the NAK names */
-	/* one past the last packet that the peer had acknowledged when it sent the NAK */
+	/* one past the last packet that the peer had acknowledged when the stale NAK came */
 	uint64_t end;
-	uint64_t first_at_ns;    /* time of the first stale NAK */
-	uint64_t answered_at_ns; /* time of the first stale NAK, or of an ACK after it */
-	uint64_t probe_at_ns;    /* time of the next probe */
+	uint64_t first_at_ns; /* time when the first stale NAK came */
+	/* time of the peer's last answer to a probe; at first that of the first stale NAK */
+	uint64_t answered_at_ns;
+	uint64_t probe_at_ns; /* time of the next probe */
 	/* The connection's state at the peer's last answer. If one of these numbers has changed,
 	 * the peer goes on, so the NAK was old. */
 	uint64_t rx_next;
@@ -49,57 +50,60 @@ struct sp_stale_nak {
 
 enum sp_conn_phase {
 	SP_CONN_WELL,
-	SP_CONN_UNRESPONSIVE, /* the peer has not answered for long, but may answer again */
+	SP_CONN_UNRESPONSIVE, /* the peer has not answered for long; it may answer again */
 	SP_CONN_ENDED,        /* the XDP path has ended the connection with a fatal NAK */
 };
 
 enum sp_comm_phase {
 	SP_COMM_RUNNING,
-	/* the communicator has ended; all peers are sent closing NAKs, several times */
+	/* the communicator has ended, and its peers are being sent closing NAKs */
 	SP_COMM_TELLING,
 	SP_COMM_ENDED,
 };
 
-/* The requester's side of a connection. It sends results to a child, or partial sums to the parent.
- * Packets are numbered as r in lib/proto/maps.h. */
+/* A connection as the slow path's requester sees it, which sends results to a child, or partial
+ * sums to the parent. Packets are numbered as r in lib/proto/maps.h. */
 struct sp_conn {
 	uint32_t id;
-	/* packets were outstanding at the last tick, that is, sent and not acknowledged */
+	/* at the last tick there were packets that the peer had not acknowledged */
 	bool outstanding;
-	uint64_t acked;          /* the peer has all packets before this one */
-	uint64_t progress_at_ns; /* time when acked changed, or when a packet became outstanding */
-	uint64_t resent_at_ns;   /* time when a packet was last retransmitted */
-	uint64_t resend_next;    /* packets [resend_next, resend_end) are to be retransmitted */
+	uint64_t acked; /* the peer has all packets before this one */
+	/* time when acked last changed, or when packets became outstanding */
+	uint64_t progress_at_ns;
+	uint64_t resent_at_ns; /* time when a packet was last retransmitted */
+	/* packets from resend_next up to, but not including, resend_end are to be retransmitted */
+	uint64_t resend_next;
 	uint64_t resend_end;
-	/* End of the packets that were sent before the timeout's probe. Those that the ACK of the
-	 * probe does not cover are lost. */
+	/* end of the packets that had been sent when a timeout sent its probe; those that the ACK
+	 * of the probe does not cover are lost */
 	uint64_t probe_end;
 	uint64_t hold_ends_at_ns; /* end of the wait that an RNR NAK requested */
-	/* retransmission timeout; its backoff starts again at each progress, and at the first NAKs
-	 * after it */
+	/* estimator of the retransmission timeout; its backoff is reset by progress, and by the
+	 * first NAKs after progress */
 	struct inc_rto rto;
 	unsigned int asked; /* number of NAKs and RNR NAKs since the last progress */
 	struct sp_stale_nak stale_nak;
-	enum sp_conn_phase phase;    /* phase of the connection, which only sp_conn_go() changes */
-	bool refusal_told;           /* the notice that the peer has refused a packet was sent */
-	uint64_t refusal_seen_at_ns; /* when the state has shown a refusal first; 0: not yet */
+	enum sp_conn_phase phase; /* phase of the connection, which only sp_conn_go() changes */
+	bool refusal_told;        /* the notice that the peer has refused a packet was sent */
+	/* time when the connection's state first showed a refusal of the peer; 0: it has not */
+	uint64_t refusal_seen_at_ns;
 	uint64_t paid; /* the slow path has acknowledged all packets before this one */
-	/* the oldest packet whose ACK is owed, seen first at owed_at_ns; 0: none */
+	/* value of ack_asked at owed_at_ns, when an ACK was first seen to be owed; 0: none is
+	 * owed */
 	uint64_t owed_r;
 	uint64_t owed_at_ns;
 	/*
 	 * The peer's MAC address from the kernel's neighbour table, until the peer's packets show
-	 * an address; word is 0 if there is none. found_backoff is the backoff at the time when the
+	 * an address; word is 0 if there is none. found_backoff is the timeout's backoff when the
 	 * address was read. Attempts are counted from there, so that the first attempt afterwards
 	 * uses this address.
 	 */
 	union inc_mac found;
 	unsigned int found_backoff;
 	bool found_answered; /* the peer has answered since the kernel gave this address */
-	/* time when the kernel is asked again for the peer's address, while the peer does not
-	 * answer */
+	/* while the peer does not answer: time when the kernel is asked again for its address */
 	uint64_t look_at_ns;
-	uint64_t look_wait_ns; /* the wait that ends at look_at_ns; 0: the peer answers */
+	uint64_t look_wait_ns; /* length of the wait that ends at look_at_ns; 0: the peer answers */
 	struct {
 		uint64_t retransmits, acks_paid, timeouts;
 	} stats;
@@ -108,20 +112,24 @@ struct sp_conn {
 struct sp_comm {
 	uint32_t index;
 	struct inc_comm_cfg cfg;
-	uint64_t wait_r; /* the oldest incomplete chunk, first seen at wait_at_ns */
+	/* the oldest incomplete chunk that has contributions, first seen at wait_at_ns; none if
+	 * that is 0 */
+	uint64_t wait_r;
 	uint64_t wait_at_ns;
 	enum sp_comm_phase phase; /* phase of the communicator, which only sp_comm_go() changes */
-	/* number of closing NAKs that all peers are still sent, in SP_COMM_TELLING */
+	/* in the phase SP_COMM_TELLING: number of closing NAKs that each peer still gets */
 	unsigned int closing_naks;
 	uint64_t closing_nak_at_ns, closing_wait_ns;
 	bool port_told; /* the notice that a port is lost was sent */
 	uint32_t n_conns;
-	/* connections: the children's by their ordinals, then the parent's */
+	/* the connections: the children's in the order of their ordinals, then the parent's */
 	struct sp_conn conn[INC_MAX_CONNECTIONS];
 };
 
 struct sp_port {
-	uint32_t queues; /* number of AF_XDP sockets; 0: no port, or its sockets cannot be opened */
+	/* number of AF_XDP sockets of the port; 0: there is no such port, or its sockets cannot be
+	 * opened */
+	uint32_t queues;
 	uint32_t ifindex;
 	struct inc_xsk *xsk[INC_PORT_QUEUES];
 	enum inc_port_condition condition;
@@ -208,7 +216,8 @@ static inline bool is_switch(const struct inc_slowpath *sp, const struct sp_conn
 	return conn_cfg(sp, c)->flags & INC_CONN_F_SWITCH;
 }
 
-/* In the functions below, peer is the ordinal of a child, or cfg.children for the parent. */
+/* The parameter peer of the functions below is the ordinal of a child, or cfg.children for the
+ * parent. */
 
 /* resend.c */
 
@@ -216,13 +225,13 @@ static inline bool is_switch(const struct inc_slowpath *sp, const struct sp_conn
  * a stale NAK is being checked. */
 bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now);
 /* Queues packet r for a peer: the result for a child, or the partial sum for the parent. Returns
- * -ESTALE if the row has been reused, -EAGAIN if no frame is free, and -ENOENT if the peer's MAC
- * address is not known. */
+ * -ESTALE if the packet's row has been reused, and -EAGAIN if no frame of the socket is free.
+ * -ENOENT: the peer's MAC address is not known. */
 int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq);
 /* Queues an ACK or NAK. Returns -ENOENT if the peer's MAC address is not known. */
 int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint8_t syndrome,
 		 uint32_t psn);
-/* Sends the ACK that the peer is owed, if there is one, without the delay. */
+/* Sends the ACK that the switch owes the peer, if it owes one, without the usual delay. */
 void sp_pay_at_once(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
 /* Schedules all packets that the peer has not acknowledged for retransmission. */
 void sp_go_back(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer);
@@ -245,7 +254,8 @@ void sp_flush(struct inc_slowpath *sp);
 
 /* Returns the port of a connection, or NULL if its interface is not a port. */
 struct sp_port *sp_port_of(struct inc_slowpath *sp, const struct sp_conn *c);
-/* Whether the connection's port is lost or down. Then no peer is blamed for its silence. */
+/* Whether the connection's port is lost or down, in which case the peer is not blamed for its
+ * silence. */
 bool sp_port_is_away(struct inc_slowpath *sp, const struct sp_conn *c);
 /* Reports once that a port of the communicator has been lost for INC_PORT_LOST_S. */
 void sp_watch_ports(struct inc_slowpath *sp, struct sp_comm *cm, uint64_t now);
@@ -253,8 +263,8 @@ void sp_close_port(struct sp_port *port);
 
 /* whereabouts.c */
 
-/* Asks the kernel for the peer's MAC address, as long as it is unknown or the peer does not answer
- * there. */
+/* Asks the kernel for the peer's MAC address, while no address is known or the peer does not answer
+ * at the known ones. */
 void sp_find_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 		  const struct inc_conn_state *st, uint64_t now);
 /* Chooses the MAC address for the next frame to the peer. Each timeout in a row tries the next

@@ -11,8 +11,8 @@
 #include "lib/base/log.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* A peer that sends so many stale NAKs in at least so many seconds contradicts itself, because no
- * network delays a NAK for so long. */
+/* A peer contradicts itself if it sends STALE_NAKS stale NAKs in a time of at least STALE_NAKS_S,
+ * because no network delays a NAK for so long. */
 #define STALE_NAKS    8
 #define STALE_NAKS_S  2
 #define PROBE_RESULTS 16 /* number of packets in the first probe; later probes have one */
@@ -99,13 +99,15 @@ bool sp_stale_nak_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 
 	if (!nak->naks)
 		return false;
-	if (sp_port_is_away(sp, c)) { /* the peer cannot answer, because the port is away */
+	/* do not probe while the port is away, because the peer cannot answer */
+	if (sp_port_is_away(sp, c)) {
 		nak->answered_at_ns = nak->probe_at_ns = now;
 		nak->probes = 0;
 		return true;
 	}
 	if (st.acks_received != nak->acks && st.ack_named < nak->end) {
-		/* the peer has received some of the packets, and lacks the others */
+		/* an ACK of fewer packets than the peer had acknowledged before: it has received
+		 * some of the probe's packets, and lacks the others */
 		nak->r = st.ack_named > nak->r ? st.ack_named : nak->r;
 		nak->answered_at_ns = nak->probe_at_ns = now;
 		nak->probes = 0;

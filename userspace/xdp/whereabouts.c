@@ -18,11 +18,11 @@
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* How long the kernel has for its answer before this asks it again. The first wait doubles each
- * time, up to the longest one. */
+/* Bounds of the time that the kernel has for its answer before it is asked again. The wait doubles
+ * each time. */
 #define LOOK_FIRST_MS 5
 #define LOOK_MOST_MS  1000
-/* number of timeouts in a row, after which the peer may have another address */
+/* number of timeouts in a row after which the peer's known addresses may be wrong */
 #define SILENT_TIMEOUTS 2
 
 static bool is_unknown(const struct inc_conn_state *st)
@@ -68,8 +68,8 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
-		/* c->found does not get this address, because the peer's packets may have shown
-		 * another address by now, which the data path keeps */
+		/* the address goes to the data path and not into c->found; the data path ignores it
+		 * if the peer's packets have shown an address meanwhile */
 		inc_switch_found_peer(sp->sw, c->id, mac.addr);
 		return true;
 	}

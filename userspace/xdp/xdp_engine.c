@@ -72,8 +72,9 @@ static void on_notice(void *arg, enum inc_event_kind kind, uint32_t comm, uint32
 	x->notice(x->arg, &event);
 }
 
-/* Returns on how many CPUs packets of different communicators can be added up at the same time. A
- * port with one receive queue delivers all its packets on one CPU. */
+/* Returns on how many CPUs the switch can add up packets of different communicators at the same
+ * time. The port with the fewest receive queues limits that, because one queue delivers its packets
+ * on one CPU. */
 static unsigned int busy_cpus(const struct inc_settings *s)
 {
 	unsigned int cpus = inc_cpus();
@@ -266,8 +267,8 @@ static int xdp_add_comm(struct inc_engine *e, struct inc_comm_conf *conf, struct
 	comm = inc_switch_add_comm(x->sw, &known, err);
 	if (comm < 0)
 		return comm;
-	/* the slow path adds the communicator before it starts, so that it is ready for the first
-	 * event */
+	/* add the communicator to the slow path before it is started, so that the slow path is
+	 * ready for its first event */
 	ret = inc_slowpath_add_comm(x->sp, comm, err);
 	if (ret)
 		inc_switch_remove_comm(x->sw, comm, NULL);

@@ -17,11 +17,11 @@
 #include "userspace/xdp/xsk.h"
 
 #define FRAME_SIZE 4096u
-#define RX_FRAMES  64u /* number of frames in the fill ring, and size of the receive ring */
+#define RX_FRAMES  64u /* number of frames for receiving, and size of the receive ring */
 #define TX_FRAMES  256u
 #define RX_BATCH   32u
-/* Limit of the calls of a flush, because the kernel sends a bounded number of frames per call, 16
- * at the least. */
+/* Limit of the system calls of one flush. The kernel sends at least 16 frames in one call, but not
+ * always all. */
 #define MAX_KICKS (TX_FRAMES / 16 + 2)
 
 _Static_assert(INC_FRAME_MAX <= FRAME_SIZE, "a result fits a frame");
@@ -33,10 +33,12 @@ struct inc_xsk {
 	struct xsk_ring_prod fill, tx;
 	struct xsk_ring_cons comp, rx;
 	struct event *readable;
-	uint64_t free_tx[TX_FRAMES]; /* addresses of free frames in the area */
+	uint64_t free_tx[TX_FRAMES]; /* addresses of the frames that are free for sending */
 	uint32_t n_free;
-	bool unsent; /* frames were queued since the last flush, or the last flush left some */
-	int refused; /* errno of the last flush, if the kernel refused to send; else 0 */
+	/* frames wait to be sent: they were queued since the last flush, or the last flush left
+	 * them */
+	bool unsent;
+	int refused; /* errno of the last flush if the kernel refused to send; 0: it did not */
 	inc_xsk_rx_fn fn;
 	void *arg;
 	char ifname[IF_NAMESIZE];
@@ -46,7 +48,7 @@ static void refill(struct inc_xsk *x, const uint64_t *addrs, uint32_t n)
 {
 	uint32_t i, at;
 
-	/* the ring cannot be full, because it has a place for each frame */
+	/* the fill ring cannot be full, because it has a place for each frame */
 	if (xsk_ring_prod__reserve(&x->fill, n, &at) != n)
 		return;
 	for (i = 0; i < n; i++)
@@ -65,7 +67,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		const struct xdp_desc *desc = xsk_ring_cons__rx_desc(&x->rx, at + i);
 
 		x->fn(xsk_umem__get_data(x->area, desc->addr), desc->len, x->arg);
-		/* the fill ring wants the start of the frame, not that of the packet in it */
+		/* the fill ring wants the address where the frame begins, and not that of the
+		 * packet in it */
 		addrs[i] = desc->addr & ~(uint64_t)(FRAME_SIZE - 1);
 	}
 	if (n) {
@@ -107,8 +110,8 @@ void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len)
 	struct xdp_desc *desc;
 	uint32_t at;
 
-	/* the ring has a place for every frame, so the reservation cannot fail; if it does, this
-	 * keeps the frame */
+	/* a frame without content becomes free again; so does one for which the ring has no place,
+	 * which cannot happen, because the ring has one for every frame */
 	if (!len || xsk_ring_prod__reserve(&x->tx, 1, &at) != 1) {
 		x->free_tx[x->n_free++] = addr;
 		return;

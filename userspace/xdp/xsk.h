@@ -14,7 +14,7 @@
 
 struct inc_xsk;
 
-/* A function that receives a frame, which is valid during the call only. */
+/* A function that receives the frames of a socket. A frame is valid during the call only. */
 typedef void (*inc_xsk_rx_fn)(const uint8_t *frame, size_t len, void *arg);
 
 /* Opens a socket on a queue. Returns -EBUSY if another process has a socket on the queue, or had
@@ -27,7 +27,7 @@ int inc_xsk_fd(const struct inc_xsk *x);
  * the namespace. Such a socket cannot be bound again. */
 bool inc_xsk_lives(const struct inc_xsk *x);
 
-/* Returns the memory of a free frame, or NULL if all frames are being sent. */
+/* Returns the memory of a frame that is free for sending, or NULL if all frames are being sent. */
 uint8_t *inc_xsk_tx_frame(struct inc_xsk *x);
 /* Queues len bytes of the frame that inc_xsk_tx_frame() returned last. If len is 0, the frame is
  * free again. */
