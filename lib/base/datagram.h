@@ -11,9 +11,9 @@
 #include <sys/uio.h>
 #include "lib/base/os.h"
 
-/* The most sends that one call takes. */
+/* The limit of the sends (struct inc_udp_send) that one call passes to the kernel. */
 #define INC_UDP_SENDS 32
-/* The most datagrams that one call receives, and the most bytes of one. */
+/* The limit of the datagrams that one call receives, and of the bytes of one datagram. */
 #define INC_UDP_RECVS      8
 #define INC_UDP_RECV_BYTES 65536
 
@@ -21,16 +21,18 @@
 struct inc_udp_socket {
 	int fd;
 	uint16_t port; /* UDP port on which the socket receives, in host order */
-	bool segment;  /* one send may have several packets */
-	bool gro;      /* the kernel may merge packets, if they have UDP checksums */
-	int rcvbuf;    /* size of the receive buffer, as the kernel counts it */
+	bool segment;  /* the socket supports UDP_SEGMENT, so one send may have several packets */
+	/* the socket uses UDP_GRO, so the kernel may merge received packets that have UDP
+	 * checksums */
+	bool gro;
+	int rcvbuf; /* size of the receive buffer, as the kernel counts it */
 };
 
 /* A send: one packet, or several, which the kernel separates. */
 struct inc_udp_send {
 	const struct sockaddr_in *to;
-	/* the own address from which it leaves, in network order; 0: that of the socket, which has
-	 * one */
+	/* own address from which the send leaves, in network order; 0: the address of the socket,
+	 * which is bound to one */
 	uint32_t source;
 	const struct iovec *iov;
 	unsigned int iovs;

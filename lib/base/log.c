@@ -52,8 +52,8 @@ struct inc_log_account *inc_log_on(struct inc_log_account *account)
 	return before;
 }
 
-/* Whether the thread's account has room for a line. If it has, this first logs how many lines of
- * the account were dropped. */
+/* Whether the log may write one more line on this thread's account (struct inc_log_account). If it
+ * may, this first logs how many lines of the account were dropped. */
 static bool may_write(void)
 {
 	struct inc_log_account *account = log_account;

@@ -9,7 +9,8 @@
 #include "lib/base/log.h"
 #include "lib/base/notify.h"
 
-/* name: the absolute path of a socket, or '@' and an abstract name. 0, or -errno. */
+/* Sends text as one datagram to the socket of the service manager. name: the absolute path of the
+ * socket, or '@' and an abstract name. Returns 0 or -errno. */
 static int send_to(const char *name, const char *text)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};

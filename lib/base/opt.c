@@ -69,8 +69,8 @@ static const struct inc_command *find_command(const struct inc_program *program,
 	return NULL;
 }
 
-/* Stores the value of entry i; value NULL: the option has none. said: the option as the user
- * wrote it. */
+/* Carries out entry i of the table, which the command line has: stores its value, or prints help or
+ * the version. value: NULL if the option has none. said: the option as the user wrote it. */
 static int take_entry(struct parser *p, unsigned int i, const char *said, const char *value)
 {
 	const struct inc_opt *opt = p->set.opt[i];
@@ -256,7 +256,8 @@ static int check_required(const struct parser *p)
 	return 0;
 }
 
-/* Returns the exit code after --help, --version and the like. */
+/* Flushes what --help or --version has printed. Returns the exit code: 0, or 1 if the output could
+ * not be written. */
 static int end_printing(void)
 {
 	struct inc_err err;

@@ -45,7 +45,8 @@ struct inc_opt_word {
 	int value;
 };
 
-/* The values of a repeatable option; inc_opt_list_free() frees the array. */
+/* The values that the command line has for a repeatable option. inc_opt_list_free() frees the
+ * array. */
 struct inc_opt_list {
 	const char **text;
 	unsigned int count;
@@ -73,8 +74,8 @@ struct inc_opt {
 	bool required;
 
 	enum inc_opt_kind kind;
-	size_t offset; /* offset of the member in the settings */
-	size_t size;   /* size of the member of a number */
+	size_t offset; /* offset in the settings of the member that receives the value */
+	size_t size;   /* size of that member if the value is a number */
 	uint64_t min, max;
 	const struct inc_opt_word *words;
 	inc_opt_check check; /* check of the value; NULL: the option accepts any text */
@@ -116,8 +117,8 @@ struct inc_opt {
  * argument. They stay in argv, and a NULL ends them. */
 #define INC_OPT_REST(s, m) .kind = INC_KIND_REST, INC_OPT_AT(s, m, char **)
 
-/* Entries that --help only prints: a heading above the options that follow, and an item of a
- * list. */
+/* Two entries that are no options, because --help only prints them: a heading above the options
+ * that follow, and an item of a list with its text. */
 #define INC_OPT_HEADING(text)                            \
 	{                                                \
 		.kind = INC_KIND_HEADING, .help = (text) \
@@ -145,7 +146,9 @@ struct inc_command {
 	struct inc_opt_group groups[INC_OPT_GROUPS];
 	/* check of the command's options together, like that of the program */
 	int (*check)(void *settings);
-	const void *own; /* data of the program about this command */
+	/* anything that the program wants to store with the command; option parsing does not use
+	 * it */
+	const void *own;
 };
 
 struct inc_program {

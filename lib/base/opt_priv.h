@@ -54,8 +54,9 @@ void inc_opt_man(const struct inc_program *program);
 void inc_opt_bash(const struct inc_program *program);
 void inc_opt_zsh(const struct inc_program *program);
 
-/* opt_help.c: calls print for each form of the command line, for the usage line and SYNOPSIS.
- * command: NULL or a name. */
+/* opt_help.c: calls print for each form of the command line, from which --help makes its usage
+ * lines and the man page its SYNOPSIS. command: name of the command that the form is for; NULL:
+ * none. */
 typedef void (*inc_opt_print_form)(const char *name, const char *command, const char *form,
 				   bool first);
 void inc_opt_forms(const struct inc_program *program, inc_opt_print_form print);

@@ -37,8 +37,8 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* ---- datagrams ---- */
 
-/* Room for the control messages of a received datagram, and of a send: the size of its segments,
- * and where it has arrived or leaves. */
+/* Bytes for the control messages of one datagram. That of a send has the length of its segments and
+ * its source address. That of a received datagram has the same length and where it has arrived. */
 #define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)
@@ -146,7 +146,8 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		if (s->segment_bytes)
 			add_control(&msg[i].msg_hdr, control[i], IPPROTO_UDP, UDP_SEGMENT,
 				    &s->segment_bytes, sizeof(s->segment_bytes));
-		/* the route is that of a socket at this address, because no interface is named */
+		/* the control message names a source address but no interface, so the kernel
+		 * chooses the route as for a socket that is bound to this address */
 		if (s->source)
 			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_PKTINFO, &info,
 				    sizeof(info));
@@ -225,7 +226,8 @@ static int source_of(uint32_t to, uint32_t *out)
 
 	if (fd < 0)
 		return -errno;
-	/* connect() of such a socket chooses the route, and sends nothing */
+	/* connect() of a UDP socket sends nothing, but chooses the route and with it the source
+	 * address */
 	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) ||
 	    getsockname(fd, (struct sockaddr *)&at, &len))
 		ret = -errno;

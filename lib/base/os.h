@@ -44,10 +44,11 @@ struct inc_os_udp {
 	 * be in `room`, which has INC_UDP_RECVS * INC_UDP_RECV_BYTES bytes. A datagram has the size
 	 * 0 if it is too large, or its sender has no IPv4 address. */
 	int (*receive)(int fd, uint8_t *room, struct inc_datagram *datagrams);
-	/* Whether the send buffer has room. */
+	/* Whether the socket's send buffer has room for a send. */
 	bool (*writable)(int fd);
 	void (*close)(int fd);
-	/* The address from which this machine sends to another one. Returns 0 or -errno. */
+	/* Finds the own address from which this machine would send to the address `to`. Returns 0
+	 * or -errno. */
 	int (*source)(uint32_t to, uint32_t *out);
 };
 
@@ -61,9 +62,10 @@ struct inc_os_stream {
 	/* Begins to connect. Returns the descriptor, which becomes writable when the attempt ends,
 	 * or -errno. */
 	int (*connect)(const struct sockaddr *to, socklen_t len);
-	/* The result of an attempt that has ended: 0 or -errno. */
+	/* Returns the result of a connection attempt that has ended: 0 or -errno. */
 	int (*result)(int fd);
-	/* The addresses of the two ends. They return 0 or -errno. */
+	/* These two return the address of the own end of a connected stream, and that of its peer.
+	 * They return 0 or -errno. */
 	int (*own)(int fd, struct sockaddr_storage *out, socklen_t *len);
 	int (*peer)(int fd, struct sockaddr_storage *out, socklen_t *len);
 	/* Whether the peer has ended its direction, even if its last bytes have not been read. */
@@ -75,8 +77,8 @@ struct inc_os_wait {
 	/* ppoll() without a mask of signals, and epoll_wait(). Both are cancellation points. */
 	int (*poll)(struct pollfd *pfd, unsigned int n, const struct timespec *timeout);
 	int (*epoll)(int epoll_fd, struct epoll_event *events, int most, int timeout_ms);
-	/* Makes an alarm, a non-blocking descriptor that inc_drain_fd() reads. Returns it, or
-	 * -errno. */
+	/* Creates an alarm (a timerfd), a non-blocking descriptor that becomes readable at a set
+	 * time and that inc_drain_fd() reads. Returns the descriptor or -errno. */
 	int (*alarm)(void);
 	/* Makes the alarm readable at a time of CLOCK_MONOTONIC, in place of an earlier setting.
 	 * UINT64_MAX: never. */
@@ -97,7 +99,8 @@ struct inc_os {
 };
 
 extern struct inc_os inc_os;
-/* The kernel's functions, with which a test restores inc_os, or which its own functions call. */
+/* The kernel's functions. A test restores inc_os from this table, or calls its functions in its own
+ * replacements. */
 extern const struct inc_os inc_os_kernel;
 
 #endif

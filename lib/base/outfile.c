@@ -13,7 +13,8 @@ static int fail(const char *path, int code, struct inc_err *err)
 	return inc_err_set(err, code, "%s: %s", path, strerror(code));
 }
 
-/* Fills path, and temp if the path is that of a regular file. */
+/* Fills in the path of the output file. If that is a new or a regular file, fills in the path of
+ * the temporary file as well. */
 static int resolve(struct inc_outfile *out, const char *path, struct inc_err *err)
 {
 	struct stat st, link;
@@ -107,7 +108,8 @@ static int set_mode(const struct inc_outfile *out)
 	if (!out->replaces)
 		mode = 0666 & ~mask;
 	else if (fchown(fileno(out->f), out->uid, out->gid))
-		/* the file's owner or group has changed, and the new one must not gain access */
+		/* the new file could not get the old file's owner and group, so only its owner
+		 * keeps permissions */
 		mode &= 0700;
 	return fchmod(fileno(out->f), mode) ? -errno : 0;
 }
@@ -116,7 +118,8 @@ int inc_outfile_close(struct inc_outfile *out, bool keep, struct inc_err *err)
 {
 	int ret = 0;
 
-	/* errno is 0 since the opening, unless a write has failed */
+	/* errno is the reason if a write to the file has failed, because it was set to 0 when the
+	 * file was opened */
 	if (keep && (ferror(out->f) || fflush(out->f)))
 		ret = errno ? -errno : -EIO;
 	if (keep && !ret && out->temp) {

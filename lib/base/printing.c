@@ -19,7 +19,8 @@ void inc_printing_begin(void)
 	sigaction(SIGALRM, &action, NULL);
 	printing = 1;
 	if (stopping)
-		/* the signal came before the write began, so the handler has not set the alarm */
+		/* the signal came before this write to stdout began, so its handler has not set the
+		 * alarm */
 		alarm(1);
 }
 

@@ -20,9 +20,9 @@ static inline int inc_rate_full(const struct inc_rate *rate, uint64_t now_ns)
 	return rate->full_at_ns <= now_ns;
 }
 
-/* If a token is available, takes n tokens and returns 0. Otherwise takes none, and returns the
- * nanoseconds until a token is available. If there is one token, a caller may take more than there
- * are, and the next caller waits longer for that. */
+/* Takes n tokens and returns 0 if at least one token is available. Otherwise takes none, and
+ * returns the nanoseconds until one is available. With one token left, a caller may take more
+ * tokens than there are. The next caller then waits longer. */
 static inline uint64_t inc_rate_take(struct inc_rate *rate, uint64_t n, uint64_t now_ns)
 {
 	const uint64_t room_ns = rate->interval_ns * rate->burst;

@@ -3,17 +3,20 @@
 #include "lib/base/os.h"
 #include "lib/base/spin.h"
 
-/* Cost of giving way to another thread, which is that of two context switches. If give_way() takes
- * longer, the rest is time in which other threads ran. */
+/* The time of two context switches, which sched_yield() costs if another thread gets the CPU. If
+ * the call takes longer, other threads have run for the rest of the time. */
 #define SWITCH_NS (2 * INC_NSEC_PER_USEC)
-/* A thread that uses the CPU for so long computes, and does not only serve packets. A thread that
- * sleeps gets the CPU back at once when a packet arrives, but one that gives way does not. */
+/* If another thread uses the CPU for this long while a polling thread yields it, that thread
+ * computes and does not only serve packets. The polling thread then stops polling, because only a
+ * thread that sleeps gets the CPU back at once when a packet arrives. */
 #define LONG_NS (500 * INC_NSEC_PER_USEC)
-/* The pause after that, which doubles where this happens again within PAUSE_MAX_NS. */
+/* Bounds of the pause in polling after another thread has used the CPU for LONG_NS. The pause
+ * doubles if the same happens again within PAUSE_MAX_NS. */
 #define PAUSE_MIN_NS (10 * INC_NSEC_PER_MSEC)
 #define PAUSE_MAX_NS INC_NSEC_PER_SEC
-/* After polls in vain, so many waits do not poll. The number doubles with each wait that polls in
- * vain, because polls in vain cost as much as several wake-ups. */
+/* Bounds of the number of waits that do not poll after a wait has polled until its time limit in
+ * vain. The number doubles with each such wait, because polls in vain cost as much as several
+ * wake-ups. */
 #define SKIPS_MIN 8
 #define SKIPS_MAX 256
 
@@ -22,7 +25,7 @@ void inc_spin_init(struct inc_spin *s, uint64_t poll_ns)
 	*s = (struct inc_spin){.poll_ns = poll_ns, .skips = SKIPS_MIN, .pause_ns = PAUSE_MIN_NS};
 }
 
-/* The thread has polled for its time in vain. */
+/* Ends the polls of this wait, because their time limit has passed and nothing has arrived. */
 static void give_up(struct inc_spin *s)
 {
 	s->done = true;
@@ -77,7 +80,7 @@ void inc_spin_give_way(struct inc_spin *s)
 
 void inc_spin_arrived(struct inc_spin *s)
 {
-	/* the wait has polled until something arrived */
+	/* polls have paid in this wait, because something arrived while it polled */
 	if (s->began_at_ns && !s->done)
 		s->skips = SKIPS_MIN;
 	s->began_at_ns = 0;

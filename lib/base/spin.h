@@ -24,25 +24,28 @@
 #define INC_SPIN_MAX_US 1000
 
 struct inc_spin {
-	uint64_t poll_ns;     /* longest time that a wait spends on polls; 0: no polls */
-	uint64_t began_at_ns; /* start of this wait's polls; 0: it has not polled yet */
-	/* time since began_at_ns in which other threads used the CPU, so the polls cost nothing */
+	uint64_t poll_ns;     /* time limit for the polls of one wait; 0: no wait polls */
+	uint64_t began_at_ns; /* time when this wait began to poll; 0: it has not polled yet */
+	/* time since began_at_ns in which other threads used the CPU; it does not count against
+	 * poll_ns */
 	uint64_t given_ns;
-	bool done;          /* this wait polls no more */
-	unsigned int skip;  /* number of waits that do not poll */
-	unsigned int skips; /* value of `skip` after the next wait that polls in vain */
+	bool done;         /* this wait polls no more */
+	unsigned int skip; /* number of the next waits that do not poll */
+	/* number of waits that will not poll after the next wait that polls in vain */
+	unsigned int skips;
 	/* No wait polls before resume_at_ns, because another thread has used the CPU for long. The
 	 * next such pause takes pause_ns. */
 	uint64_t resume_at_ns, pause_ns;
 };
 
-/* Initializes the state. poll_ns: see the member. */
+/* Initializes the state of a thread's polling. poll_ns: time limit for the polls of one wait; 0: no
+ * polls. */
 void inc_spin_init(struct inc_spin *s, uint64_t poll_ns);
-/* Whether the thread should poll once more before it sleeps. */
+/* Whether the thread should poll once more, instead of going to sleep until something arrives. */
 bool inc_spin_polls(struct inc_spin *s);
 /* Gives way to other threads that can run on this CPU. */
 void inc_spin_give_way(struct inc_spin *s);
-/* Something has arrived, so the next wait begins. */
+/* Call this when something has arrived, which ends the present wait. */
 void inc_spin_arrived(struct inc_spin *s);
 
 #endif

@@ -33,7 +33,8 @@ static inline int inc_stdout_flush(struct inc_err *err)
 	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return 0;
-	/* an earlier write has failed, and the errno of that write is lost */
+	/* errno is still 0 if only an earlier write to stdout has failed, because its errno is
+	 * lost */
 	code = errno ? errno : EIO;
 	return inc_err_set(err, code, "stdout: %s", strerror(code));
 }

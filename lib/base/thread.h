@@ -27,7 +27,8 @@ int inc_thread_create_apart(pthread_t *thread, void *(*fn)(void *), void *arg);
 unsigned int inc_cpus(void);
 
 void inc_signal_fd(int fd); /* makes the eventfd fd readable */
-/* resets the eventfd fd. If fd blocks and is not signalled, this waits for a signal */
+/* Resets the eventfd fd, so that it is not readable. If fd blocks and is not signalled, this waits
+ * for a signal. */
 void inc_drain_fd(int fd);
 
 #endif

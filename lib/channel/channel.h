@@ -104,29 +104,32 @@ struct inc_channel_verbs_settings {
 	int port;        /* number of the device's port; 0: any */
 	int gid_index;   /* index of the GID; -1: that of the address */
 	int timeout;     /* the ACK timeout is 4.096 us * 2^timeout */
-	/* number of retries after timeouts; 7 means for ever on some devices (rxe) */
+	/* number of retransmissions after timeouts, before a queue pair fails; 7 means for ever on
+	 * some devices (rxe) */
 	int retry_cnt;
-	int rnr_retry;     /* number of retries after RNR NAKs; 7 means for ever on every device */
+	/* number of retransmissions after RNR NAKs; 7 means for ever on every device */
+	int rnr_retry;
 	int min_rnr_timer; /* code of the delay that this end's RNR NAKs request */
 	int sl;            /* service level: the 802.1p priority on a VLAN */
 	int traffic_class; /* TOS byte of the IP header: DSCP * 4 + ECN */
 	int hop_limit;     /* TTL of the IP header */
-	/* flow label, from which some devices choose the UDP source port; 0: the device
-	 * chooses it */
+	/* flow label of the queue pair, from which some devices also choose the UDP source port; 0:
+	 * the device chooses it */
 	int flow_label;
-	/* index of a P_Key in the port's table; -1: that of the channel's P_Key */
+	/* index of a P_Key in the port's table; -1: the index of the P_Key in the channel's
+	 * options */
 	int pkey_index;
-	int port_down_ms; /* if a port stays down for so long, its channels break */
-	/* size of the registrations that are stored for reuse; 0: none is stored */
+	int port_down_ms; /* after a port has been down for this time, its channels break */
+	/* limit in MiB of the memory registrations that are kept for reuse; 0: none is kept */
 	int cache_mib;
 };
 
 struct inc_channel_device_opts {
-	/* name of the port; NULL: any. Soft devices do not use it, because each channel names its
-	 * port (struct inc_channel_opts). */
+	/* RDMA devices: name of the port's network interface; NULL: any. Soft devices do not use
+	 * it, because each channel names its port (struct inc_channel_opts). */
 	const char *ifname;
-	/* own address; 0, for kinds with serves_all_ports: all addresses, so each channel names its
-	 * own */
+	/* own address of the device; 0: all addresses of the machine, for kinds with
+	 * serves_all_ports, where each channel names its own address */
 	struct in_addr own_ip;
 	/* soft channels: UDP port on which they receive; 0: any free port */
 	uint16_t udp_port;
@@ -158,11 +161,14 @@ struct inc_channel_offer {
 	uint32_t payload_bytes;
 	uint32_t max_message_bytes;
 	uint32_t max_messages; /* most messages under way in a mirrored channel */
-	/* packets that the device can store until progress() is called, if a payload has at most
-	 * INC_MAX_PAYLOAD; a larger one counts as two. UINT32_MAX: no limit */
+	/* number of packets that the device can store until progress() is called, if each payload
+	 * has at most INC_MAX_PAYLOAD; a packet with a larger one counts as two. UINT32_MAX: no
+	 * limit */
 	uint32_t receive_packets;
-	bool udp_csum; /* packets to the device should have UDP checksums */
-	bool reorder;  /* mirrored channels can send and receive in any order */
+	bool udp_csum; /* peers that send packets to the device should give them UDP checksums */
+	/* mirrored channels of the device can send contributions and receive results in any
+	 * order */
+	bool reorder;
 };
 
 /* The rights of a device to a region of memory. */
@@ -190,24 +196,27 @@ struct inc_channel_device_figures {
 	uint64_t wrong_port;
 	/* packets that are malformed, contradictory, or have a wrong checksum */
 	uint64_t damaged;
-	uint64_t send_calls, recv_calls; /* calls of the kernel or the device */
+	/* numbers of calls of the kernel, or of the device, that send and that receive */
+	uint64_t send_calls, recv_calls;
 };
 
 /* ---- channels ---- */
 
-/* The requirement for the solicited event bit in the last packet of each message that arrives. */
+/* The rule of a channel for messages that arrive: whether the last packet of each must have the
+ * solicited event bit. */
 enum inc_channel_se {
 	INC_CHANNEL_SE_ANY,
-	/* messages must lack the bit; a message with it is an invalid request */
+	/* messages must lack the solicited event bit; a message with it is an invalid request */
 	INC_CHANNEL_SE_LACKS,
-	/* messages must have the bit; a message without it is an invalid request */
+	/* messages must have the solicited event bit; a message without it is an invalid request */
 	INC_CHANNEL_SE_HAS,
 };
 
 struct inc_channel_opts {
-	/* The end that the caller wants. qpn: 0, or the number of a soft channel; RDMA devices
-	 * choose the number themselves. psn: PSN of the first packet that this end sends. If
-	 * the device is at all addresses, ip is the channel's. */
+	/* The own end of the new channel, as the caller wants it. qpn: 0 for any, or the queue pair
+	 * number of a soft channel, because RDMA devices choose it themselves. psn: PSN of the
+	 * first packet that this end sends. ip: the channel's own address if the device is at all
+	 * addresses. */
 	struct inc_rc_end own;
 	/* soft channels: name of the port. The channel accepts only packets that arrive there.
 	 * NULL: packets may arrive at any interface, which suits a host. */
@@ -253,23 +262,26 @@ struct inc_channel_peer {
 	 * send. So the channel accepts a NAK 63 of the peer whatever packet it names, and sends
 	 * closing NAKs to the peer for minutes. A host gets them for seconds. */
 	bool is_switch;
-	/* These are for mirrored channels only: */
-	/* Soft channels: the peer answers probes. So contributions request no ACK, and a channel
-	 * without a result for long sends a probe. */
+	/* Soft mirrored channels: the peer answers probes. So contributions request no ACK, and a
+	 * channel that has received no result for long sends a probe. */
 	bool answers_probes;
-	/* Soft channels: the peer, which answers probes, keeps contributions ahead of a gap and
-	 * sends results in any order. So a result acknowledges its own contribution alone, and NAKs
-	 * name gaps. Messages should be of one packet and have an immediate, because the peer keeps
-	 * no others. */
+	/* Soft mirrored channels: the peer, which answers probes, keeps contributions ahead of a
+	 * gap and sends results in any order. So a result acknowledges its own contribution alone,
+	 * and NAKs name gaps. Messages should be of one packet and have an immediate, because the
+	 * peer keeps no others. */
 	bool reorder;
-	uint64_t rto_min_ns; /* such a peer resends no packet sooner; 0: unknown */
-	/* payload bytes of a packet, as agreed with the peer; at most those of the options */
+	/* shortest retransmission timeout of the peer of a mirrored channel; 0: not known */
+	uint64_t rto_min_ns;
+	/* payload bytes of a packet of a mirrored channel, as agreed with the peer; at most those
+	 * of the options */
 	uint32_t payload;
-	uint32_t packets; /* most packets under way, a power of two */
-	/* A message and its result may differ in their packets, so a result acknowledges the whole
-	 * message. Otherwise packet r of one corresponds to packet r of the other. */
+	uint32_t packets; /* most packets that a mirrored channel has under way, a power of two */
+	/* Mirrored channels: a message and its result may have different numbers of packets, so a
+	 * result acknowledges a whole message. If this is false, packet r of a message corresponds
+	 * to packet r of its result. */
 	bool by_message;
-	uint32_t messages; /* most messages under way, if by_message is set */
+	/* most messages that a mirrored channel has under way, if by_message is set */
+	uint32_t messages;
 };
 
 /* A contribution of a mirrored channel, and the memory for its result. */
@@ -284,19 +296,21 @@ struct inc_channel_exchange {
 	/* If a length is 0, nothing is sent, or nothing is received. If packets correspond to each
 	 * other, only a message of one packet may have a length of 0. */
 	uint32_t send_len, recv_len;
-	/* region of each memory; NULL if its length is 0 */
+	/* the registered regions that contain `send` and `recv`; NULL if the length is 0 */
 	const struct inc_channel_region *send_region, *recv_region;
 	/* immediate data in host order, if has_imm is set */
 	uint32_t imm;
-	bool has_imm; /* the last packet of the message has immediate data */
-	/* the message is an RDMA WRITE that names recv, where the switch writes the result */
+	bool has_imm; /* the last packet of the contribution has immediate data */
+	/* the contribution is an RDMA WRITE that names `recv`, to which the switch writes the
+	 * result */
 	bool write;
-	/* the contribution is the last of its collective: request an ACK, and send without delay */
+	/* the contribution is the last of its collective, so it requests an ACK and is sent without
+	 * delay */
 	bool last;
 };
 
-/* Counters of packets. All are 0 if an RDMA device sends the packets and does not count them, as
- * for posted channels. */
+/* Counters of a channel's packets. For a posted channel on an RDMA device all are 0, because the
+ * device does not count the packets of a single queue pair. */
 struct inc_channel_figures {
 	uint64_t rx_packets, duplicates, reordered, naks_sent, naks_received, rnrs_sent,
 		rnrs_received;
@@ -353,19 +367,21 @@ struct inc_channel_ops {
 	/* Sends a contribution and expects its result; x is copied. Returns 0. -EAGAIN: the queue
 	 * is full, so call again after progress(). -ENOTCONN: the channel is broken. */
 	int (*exchange)(struct inc_channel *ch, const struct inc_channel_exchange *x);
-	/* The peer's own messages prove that it has the first n messages sent to it, so this counts
-	 * as an ACK of them. n counts from the channel's first message. The function is NULL for
-	 * RDMA devices, because these read what they send until the ACK itself has come. */
+	/* The owner reports that the peer's own messages prove that the peer has the first n
+	 * messages sent to it. This counts as an ACK of them. n counts from the channel's first
+	 * message. The function is NULL for RDMA devices, because these read what they send until
+	 * the ACK itself has come. */
 	void (*shown)(struct inc_channel *ch, uint64_t n);
-	/* Sends all messages that are queued. A mirrored soft channel may wait for more of them,
-	 * while results are due that will open its window. */
+	/* Sends all messages that the device's channels have queued. A mirrored soft channel may
+	 * wait for more messages, while results are due that will open its window. */
 	void (*flush)(struct inc_channel_device *dev);
 
 	/* Receives a bounded number of packets that have arrived, answers them, and retransmits
 	 * what is due. True: more packets may have arrived. The caller calls flush() afterwards. */
 	bool (*progress)(struct inc_channel_device *dev);
-	/* Called before the owner waits. True: something has arrived meanwhile, which may have been
-	 * reported already, so call progress() instead. */
+	/* Prepares the device for the owner's sleep, so that its descriptor becomes readable when
+	 * something arrives. Returns true if something has arrived already, perhaps reported by
+	 * now. The owner then calls progress() instead of sleeping. */
 	bool (*arm)(struct inc_channel_device *dev);
 	/* The descriptor to wait for, and what to wait for: *events is POLLIN, with POLLOUT while
 	 * the send buffer is full. A caller of many devices may wait for POLLIN alone, because

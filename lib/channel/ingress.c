@@ -10,8 +10,8 @@
 /* Time between two questions to the kernel, because an unknown sender can cause one by each packet.
  * Peers of a port that was created again retransmit meanwhile. */
 #define ASK_EVERY_NS (100 * INC_NSEC_PER_MSEC)
-/* The kernel's answer is used for so long. After that time the port may have left its bridge, or
- * another interface may have the port's index. */
+/* For this time the kernel's answer about a port is used again. Later the port may have left its
+ * bridge, or another interface may have the port's index. */
 #define KEEP_NS INC_NSEC_PER_SEC
 
 static bool is_known(const struct inc_channel_ingress *in, unsigned int ifindex)
@@ -44,7 +44,7 @@ int inc_channel_ingress_init(struct inc_channel_ingress *in, const char *ifname,
 	memset(in, 0, sizeof(*in));
 	strncpy(in->ifname, ifname, sizeof(in->ifname) - 1);
 	ret = ask(in);
-	/* a port that is gone may be made again */
+	/* a port that does not exist now is no error, because it may be created later */
 	return !ret || ret == -ENODEV
 		       ? 0
 		       : inc_err_set(err, -ret, "port %s: %s", ifname, strerror(-ret));

@@ -14,7 +14,7 @@
 #include "lib/net/netdev.h"
 #include "lib/channel/soft_priv.h"
 
-/* The only function that changes the life of a channel. */
+/* Changes the state in which a channel's life is (enum soft_life), which no other function does. */
 static void soft_go(struct soft_channel *ch, enum soft_life to)
 {
 	static const char *const names[] = {"made", "connected", "broken", "ended"};
@@ -369,8 +369,9 @@ static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *pe
 	inc_ip_ids_expect(&ch->ids, &ch->from_peer, ch->payload);
 	ch->peer_psn = peer->end.psn & INC_PSN_MASK;
 	ch->ack_behind = !peer->results_acknowledge;
-	/* An RDMA device sends no more until it has an ACK. A device of a switch is at the UDP port
-	 * of RoCEv2, so a switch at another port has none. */
+	/* A peer that is an RDMA device sends no further packets until it has an ACK, so it gets
+	 * ACKs more often. If the peer counts by messages, it is a switch, whose devices are at the
+	 * UDP port of RoCEv2. A switch at another port is no device, so it gets fewer ACKs. */
 	ch->ack_every = peer->results_acknowledge || (peer->by_message &&
 						      peer->end.udp_port != INC_ROCE_UDP_PORT)
 				? SOFT_ACK_MOST
@@ -492,9 +493,10 @@ static int soft_fd(const struct inc_channel_device *d, short *events)
 	return udp->fd;
 }
 
-/* A host calls this before each sleep. So this computes the deadlines of the host's channels
- * exactly, because a wake-up for a timer that was set anew meanwhile costs as much as a
- * collective. All channels of a host are mirrored. The deadlines of other channels may be early. */
+/* Returns when the next timer of the device's channels expires. A host calls this before each
+ * sleep. For its channels, which are mirrored, the time is exact, because a wake-up for a timer
+ * that was set anew meanwhile costs as much as a collective. For other channels the time may be too
+ * early. */
 static uint64_t soft_deadline_ns(const struct inc_channel_device *d)
 {
 	const struct soft_device *dev = (const struct soft_device *)d;

@@ -29,7 +29,8 @@ int inc_soft_mirror_new(struct soft_channel *ch)
 	return 0;
 }
 
-/* How long ACKs of results may wait for others, by the least timeout of the peer. */
+/* Returns how long the ACK of results may wait for further results, from the least retransmission
+ * timeout of the peer. */
 static uint64_t ack_hold_ns(uint64_t rto_min_ns)
 {
 	const uint64_t most_ns = rto_min_ns / 5 * 3;
@@ -45,7 +46,8 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 	struct soft_mirror *m = ch->mirror;
 
 	ch->payload = peer->payload;
-	ch->messages = peer->packets; /* limit of messages, because each has a packet at least */
+	/* limit of queued messages, because each message has at least one packet */
+	ch->messages = peer->packets;
 	ch->tx.slots = peer->packets;
 	ch->tx.ring = calloc(peer->packets, sizeof(*ch->tx.ring));
 	ch->sends = calloc(peer->packets, sizeof(*ch->sends));
@@ -56,9 +58,10 @@ int inc_soft_mirror_connect(struct soft_channel *ch, const struct inc_channel_pe
 	ch->tx.quiet = peer->answers_probes;
 	ch->tx.selective = peer->reorder;
 	m->ack_hold_ns = ack_hold_ns(peer->rto_min_ns);
-	/* A switch in termination mode stores a result until it is acknowledged, and has memory for
-	 * `messages` of them, so every quarter is acknowledged. In passthrough mode slots bound
-	 * packets, and the channel's ack_every is enough. */
+	/* After how many completed messages an ACK is sent. A switch in termination mode stores
+	 * each result until it is acknowledged, and has memory for `messages` of them. So the ACK
+	 * is sent after a quarter of that. In passthrough mode slots bound packets, and the
+	 * channel's ack_every is enough. */
 	m->ack_every_messages = peer->by_message ? peer->messages / 4 ?: 1 : UINT32_MAX;
 	m->hold_packets = 2 * inc_segments_most(wire);
 	if (m->hold_packets > peer->packets / 4)
@@ -156,7 +159,8 @@ int inc_soft_exchange(struct inc_channel *c, const struct inc_channel_exchange *
 
 	if (ch->life != SOFT_CONNECTED)
 		return -ENOTCONN;
-	/* a result without data is one packet, too, if the message has one packet */
+	/* if packets correspond to each other, a contribution and its result have the same number
+	 * of packets, so an empty result still has one packet */
 	if (!m->by_message)
 		sends = results = sends > results ? sends : results;
 	if (first + sends - m->tx_done > ch->tx.slots ||
@@ -172,8 +176,8 @@ int inc_soft_exchange(struct inc_channel *c, const struct inc_channel_exchange *
 	return 0;
 }
 
-/* Whether a result of what has been sent is still to come. If a part of a message was not sent,
- * because the send buffer was full in between, no result of it comes. */
+/* Whether a result of the packets sent so far is still to come. None is if only a part of its
+ * contribution was sent, because the socket's send buffer was full in between. */
 static bool result_is_due(const struct soft_channel *ch)
 {
 	const struct soft_mirror *m = ch->mirror;
@@ -186,16 +190,16 @@ bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
 {
 	const struct inc_requester *q = &ch->tx;
 
-	/* Whether flush() should wait for more to send. Results that are still to come will open
-	 * the window further. So it waits until a send is worth its system call, unless no result
-	 * is due. */
+	/* Whether flush() waits until more packets may be sent. It waits if too few may be sent now
+	 * to be worth a system call, and results are still to come, which will open the window
+	 * further. */
 	return q->next < limit && result_is_due(ch) && q->next >= q->high &&
 	       q->next >= ch->mirror->tx_flush && limit - q->next < ch->mirror->hold_packets;
 }
 
 /* ---- results ---- */
 
-/* Reports the messages that are complete. The handler may shut the channel. */
+/* Reports the messages whose results are complete to the handler, which may shut the channel. */
 static void advance(struct soft_channel *ch)
 {
 	const struct inc_channel_handler *handler = soft_device_of(ch)->handler;
@@ -250,9 +254,10 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 		memcpy(p->recv, pkt->payload, pkt->len);
 	p->flags |= SOFT_F_GOT;
 	ch->rx_packets++;
-	/* The ACK that a result requests can wait if the request only mirrors ours. If the peer has
-	 * added the request to a result that it retransmits, or to one that closes a gap, the ACK
-	 * cannot wait, because the peer sends its next packets only after it. */
+	/* The ACK that a result requests may wait if the contribution requested an ACK as well,
+	 * because the peer has only mirrored that. Otherwise the peer has added the request, as it
+	 * does to a result that it retransmits or that closes a gap. The ACK cannot wait then,
+	 * because the peer sends its next packets only after it. */
 	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high)) {
 		ch->ack_now = true;
 		m->unsure = ch->tx.selective;
@@ -269,8 +274,8 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	advance(ch);
 }
 
-/* Returns the number of a packet of the peer; -1: the peer cannot have sent it, because a switch
- * cannot have made a result of a packet that was not sent. */
+/* Returns the number of a packet of a result from its PSN. Returns -1 if the peer cannot have sent
+ * it, because a switch makes no result of packets that were not sent to it. */
 static int64_t number_of(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
 {
 	int64_t at = inc_psn_to_r(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next, ch->rx_next);
@@ -296,8 +301,9 @@ uint8_t *inc_soft_mirror_place(const struct soft_channel *ch, const struct inc_r
 	if (at < 0 || is_duplicate(ch, at))
 		return NULL;
 	p = result_of(ch, at);
-	/* If the ICRC is wrong, the memory has wrong bytes until the result comes again. A
-	 * contribution in the same memory must not be needed any more. */
+	/* The payload is stored before its ICRC is known to be right. If it is wrong, the memory
+	 * has wrong bytes until the result comes again. So a contribution in the same memory must
+	 * be acknowledged before. */
 	if (!(p->flags & SOFT_F_APART) && p->kept > ch->tx.acked)
 		return NULL;
 	return mirrors(p, inc_requester_packet(&ch->tx, p->kept - 1), pkt, &how) ? p->recv : NULL;
@@ -333,15 +339,16 @@ void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_pack
 
 /* ---- answers ---- */
 
-/* Stores that all results before rx_next are acknowledged. */
+/* Stores that the channel has acknowledged all results before rx_next. */
 static void note_acked(struct soft_channel *ch)
 {
 	ch->rx_acked = ch->rx_next;
 	ch->mirror->acked_msn = ch->rx_msn;
 }
 
-/* Whether a result that is complete is not here, and must be named in a NAK. If a NAK has named it
- * before the probe that is answered now, that NAK was lost, or the result once more. */
+/* Whether result r, which the peer has completed, is missing here and must be named in a NAK. A
+ * result that a NAK has named already is named again only if that was before the probe that is
+ * answered now. In that case the NAK was lost, or the result was lost again. */
 static bool is_lost(const struct soft_channel *ch, uint64_t r)
 {
 	const struct soft_result *p = result_of(ch, r);
@@ -349,7 +356,8 @@ static bool is_lost(const struct soft_channel *ch, uint64_t r)
 	return !(p->flags & SOFT_F_GOT) && p->round <= ch->tx.sel.answered;
 }
 
-/* Names the missing results of those that are complete, one NAK for each gap. */
+/* Sends NAKs for the results that the peer has completed and that are missing here, one NAK for
+ * each gap. */
 static void name_gaps(struct soft_channel *ch)
 {
 	const uint64_t end = ch->mirror->complete;
@@ -366,7 +374,8 @@ static void name_gaps(struct soft_channel *ch)
 	}
 }
 
-/* Probes ask for what is missing as long as a result is, or may be. */
+/* Sets whether the requester sends probes, which ask the peer for missing results. It does as long
+ * as a result is missing, or may be. */
 static void update_hunger(struct soft_channel *ch, uint64_t now_ns)
 {
 	const struct soft_mirror *m = ch->mirror;
@@ -379,8 +388,8 @@ static void update_hunger(struct soft_channel *ch, uint64_t now_ns)
 void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t now_ns)
 {
 	struct soft_mirror *m = ch->mirror;
-	/* results complete in any order, but none before the one that this end awaits is missing at
-	 * the peer, so the number is at most `slots` beyond it */
+	/* how many results the peer has completed beyond rx_next, from the low bits in its answer;
+	 * the peer completes no more than `slots` beyond the result that this end awaits */
 	const uint64_t more =
 		(INC_STATUS_COMPLETE(status) - ch->rx_next) & INC_STATUS_COMPLETE(~0u);
 
@@ -393,8 +402,9 @@ void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t n
 	update_hunger(ch, now_ns);
 }
 
-/* Sends a NAK for a missing result. If later results are here, it was lost or overtaken, so this
- * function waits a little before it sends the NAK. */
+/* Sends a NAK for a missing result if later results are here. The result was lost or only
+ * overtaken, so this function waits a little before it sends the NAK. Where NAKs name gaps, probes
+ * are sent instead. */
 static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_mirror *m = ch->mirror;
@@ -421,9 +431,10 @@ static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 	ch->ack_now = false;
 }
 
-/* Whether a collective has ended, and the next one could end too late for the ACK to wait for it,
- * because a thread would have to be woken to send the ACK. The quicker of the last two collectives
- * is the pace, because one slow collective among quick ones means little. */
+/* Whether the ACK of a collective's last result must be sent now. The ACK could wait for the next
+ * collective, but that could end after ack_at_ns, and a thread would have to be woken to send the
+ * ACK. The expected time of a collective is that of the quicker of the last two, because one slow
+ * collective among quick ones means little. */
 static bool last_in_time(const struct soft_channel *ch, uint64_t now_ns)
 {
 	const struct soft_mirror *m = ch->mirror;
@@ -434,7 +445,7 @@ static bool last_in_time(const struct soft_channel *ch, uint64_t now_ns)
 	return m->ended && now_ns + SOFT_ACK_PATIENCE * took_ns > ch->ack_at_ns;
 }
 
-/* Whether the channel must acknowledge now the results that it has not acknowledged. */
+/* Whether the channel must now send the ACK of results that it has not acknowledged. */
 static bool ack_due(struct soft_channel *ch, uint64_t now_ns)
 {
 	const struct soft_mirror *m = ch->mirror;
@@ -492,7 +503,8 @@ void inc_soft_mirror_attend(struct inc_channel *c, bool attended)
 	ch->mirror->unattended = !attended;
 	if (attended)
 		return;
-	/* the owner may only wait until the peer has all contributions */
+	/* the owner may be waiting for nothing but the peer's acknowledgement of all contributions,
+	 * so probe for it at once */
 	inc_requester_hurry(&ch->tx);
 	soft_due(soft_device_of(ch), inc_requester_deadline_ns(&ch->tx));
 }

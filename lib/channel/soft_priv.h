@@ -45,32 +45,33 @@
 /* Time from a send that found the socket full to the next attempt. */
 #define SOFT_BLOCKED_NS (200 * INC_NSEC_PER_USEC)
 /* A channel that is shut reports this to its peer by closing NAKs. A NAK is not acknowledged, so
- * SOFT_CLOSING_NAKS of them are sent. The first wait is SOFT_CLOSING_NS, and each further one twice
- * as long. A peer that goes on sending gets a further one, at most every SOFT_CLOSING_PACE_NS. */
+ * SOFT_CLOSING_NAKS of them are sent. The first wait between two is SOFT_CLOSING_NS, and each
+ * further one is twice as long. A peer that goes on sending packets gets one more NAK for them, at
+ * most every SOFT_CLOSING_PACE_NS. */
 #define SOFT_CLOSING_NAKS 8
-/* Number of closing NAKs to a switch, which may have nothing to send for as long as an outage
- * lasts. The waits between them grow to rto_max at most. */
+/* Number of closing NAKs to a peer that is a switch, because the switch may have nothing to send
+ * for as long as an outage lasts. The waits between them grow to rto_max at most. */
 #define SOFT_SWITCH_CLOSING_NAKS 120
 #define SOFT_CLOSING_NS          (20 * INC_NSEC_PER_MSEC)
 #define SOFT_CLOSING_PACE_NS     (10 * INC_NSEC_PER_MSEC)
 /* Number of ended channels that a device remembers, so that their peers get closing NAKs. The
  * device forgets the oldest first. */
 #define SOFT_MAX_ENDED 1024
-/* When a collective ends, the ACK of its results may wait for the next collective. It waits only if
- * the next one will probably end before ack_hold_ns are over. That is assumed if it may take
- * SOFT_ACK_PATIENCE times as long as the quicker of the last two. */
+/* When a collective ends, the ACK of its results may wait for the next collective, if that will
+ * probably end within ack_hold_ns. The next collective is assumed to take up to SOFT_ACK_PATIENCE
+ * times as long as the quicker of the last two. */
 #define SOFT_ACK_PATIENCE 4
-/* The longest time that the ACK of results waits if the peer's timeout is known. It leaves time for
- * a thread that is woken late. */
+/* Limit of the time for which the ACK of results waits if the peer's retransmission timeout is
+ * known. That timeout is longer, so the thread that sends the ACK may be woken late. */
 #define SOFT_ACK_HOLD_MAX_NS (3 * INC_NSEC_PER_MSEC)
-/* A missing result counts as lost, and not only late, when it has been missing for so long, or when
- * so many later packets are here. */
+/* A missing result counts as lost, and not only late, after SOFT_GAP_NS, or when more than
+ * SOFT_GAP_PACKETS later packets are here. */
 #define SOFT_GAP_NS      (2 * INC_NSEC_PER_MSEC)
 #define SOFT_GAP_PACKETS 128
 
-/* The bytes of messages in flight that are the same, because one buffer is sent to many peers. The
- * owner does not change the buffer while one of these messages is unacknowledged. So the CRCs of
- * its payloads are computed once. */
+/* The content of messages that are sent to several peers from one buffer, so that the CRCs of its
+ * payloads are computed only once. The owner does not change the buffer while one of these messages
+ * is unacknowledged. */
 struct soft_content {
 	const uint8_t *buffer;
 	uint32_t length, payload;
@@ -83,28 +84,30 @@ struct soft_send {
 	uint32_t length;
 	uint32_t imm;
 	bool has_imm;
-	/* number of the packet after the message's last one, counted over the whole channel; valid
-	 * once the message is described */
+	/* number of the first packet after this message, where packets are counted over all
+	 * messages of the channel; valid once all packets of the message are described */
 	uint64_t end;
 };
 
 enum soft_life {
 	SOFT_MADE,
 	SOFT_CONNECTED,
-	SOFT_BROKEN, /* the loss was reported to the handler, unless `report` is set */
-	SOFT_ENDED,  /* the owner has shut the channel; its peer gets closing NAKs */
+	/* the channel has failed; its handler has received the report, unless `report` is set */
+	SOFT_BROKEN,
+	SOFT_ENDED, /* the owner has shut the channel; its peer gets closing NAKs */
 };
 
 /* A packet of a result that a mirrored channel expects. */
 struct soft_result {
 	uint8_t *recv;
-	/* once this packet is here, the peer has all contributions before packet number `kept` */
+	/* the arrival of this packet shows that the peer has all packets of contributions before
+	 * number `kept` */
 	uint64_t kept;
-	uint32_t imm; /* the packet's immediate, if the opcode has one */
+	uint32_t imm; /* the immediate that the packet must have, if the opcode has one */
 	uint16_t recv_len;
 	uint8_t opcode;
 	uint8_t flags; /* SOFT_F_* of the packet */
-	/* round of the requester in which a NAK has named the packet last; 0: none has */
+	/* round of probes in which a NAK has last named the packet; 0: no NAK has */
 	uint32_t round;
 };
 
@@ -132,40 +135,45 @@ struct soft_result {
 struct soft_mirror {
 	struct soft_result *results; /* descriptions of expected results, tx.slots of them */
 	bool by_message;             /* `by_message` of struct inc_channel_peer */
-	/* The peer has said that results before this one are complete. Those that are not here are
-	 * lost. */
+	/* The peer has reported in the answer to a probe that results before this one are complete.
+	 * Those of them that are not here are lost. */
 	uint64_t complete;
-	/* the peer has sent a result again by itself, so a probe must ask what else is missing */
+	/* the peer has retransmitted a result, so more results may be missing, and a probe must ask
+	 * which */
 	bool unsure;
-	bool unattended; /* the owner will not call again soon */
-	/* flush() sends fewer packets than this only if no result is due */
+	/* the owner will not call again soon, so the last ACK must not wait for it */
+	bool unattended;
+	/* flush() sends fewer packets than this at a time only if no result is due */
 	unsigned int hold_packets;
 	uint64_t tx_flush; /* packets of contributions before this one are sent at once */
 	/* the results of all packets of contributions before this one are here */
 	uint64_t tx_done;
 	uint64_t rx_posted; /* packets of results before this one are described */
-	uint64_t rx_high;   /* one past the highest packet of a result that is here */
-	uint32_t acked_msn; /* value of rx_msn at the last ACK */
-	/* longest time that results wait for their ACK, which is less than the peer's timeout */
+	/* number of the packet after the highest packet of a result that is here */
+	uint64_t rx_high;
+	uint32_t acked_msn; /* value of rx_msn when the last ACK was sent */
+	/* longest time for which the ACK of results waits, which is less than the peer's
+	 * retransmission timeout */
 	uint64_t ack_hold_ns;
-	/* an ACK is due after so many completed messages */
+	/* number of completed messages after which an ACK is due */
 	uint32_t ack_every_messages;
 	bool ended;           /* this turn has received the last result of a collective */
 	uint64_t ended_at_ns; /* time when a collective last ended */
-	/* time between the ends of the last two collectives: their pace */
+	/* time between the ends of the last two collectives */
 	uint64_t took_ns;
-	/* the missing packet of a result, and since when it is missing; UINT64_MAX: none is */
+	/* number of the first missing packet of a result, and the time since when it is missing;
+	 * UINT64_MAX: none is */
 	uint64_t gap_r, gap_at_ns;
 	bool gap_nak_sent; /* a NAK has requested the missing packet */
 	uint64_t reordered;
 };
 
-/* A port of a device's channels. They share what the kernel has said about it. So packets of
- * unknown senders cause few questions to the kernel, however many channels the port has. The
- * socket's buffers grow with the number of ports. */
+/* A port that a device's channels use. The channels share the kernel's answers about the port. So
+ * packets of unknown senders cause few questions to the kernel, however many channels the port has.
+ * The socket's buffers grow with the number of ports. */
 struct soft_port {
 	struct inc_channel_ingress ingress;
-	unsigned int users; /* number of channels, ended ones as well */
+	unsigned int users; /* number of channels at the port, ended ones as well */
 	LIST_ENTRY(soft_port) entry;
 };
 
@@ -192,12 +200,13 @@ struct soft_channel {
 	uint64_t described;      /* number of messages that are wholly described as packets */
 	/* number of messages that are acknowledged and reported to the handler */
 	uint64_t sent;
-	/* bytes of message number `described` that are described as packets */
+	/* how many bytes of message number `described` are described as packets already */
 	uint32_t described_bytes;
 
 	/* responder */
 	struct inc_roce_path from_peer;
-	struct soft_port *port; /* packets must arrive there; NULL: at any interface */
+	/* port at which the peer's packets must arrive; NULL: any interface */
+	struct soft_port *port;
 	struct inc_ip_ids ids;
 	bool to_switch;   /* the peer is a switch */
 	bool port_logged; /* the log has reported that packets of the peer arrive at another port */
@@ -218,9 +227,10 @@ struct soft_channel {
 	uint32_t filled; /* bytes of the arriving message that are here */
 	bool asked;      /* a packet of the arriving message has requested an ACK */
 	bool owes;       /* the peer has requested an ACK, which is not sent yet */
-	/* the ACK that is owed is sent after the packets that this channel sends next */
+	/* an ACK that the peer has requested leaves behind the packets that this channel sends
+	 * next */
 	bool ack_behind;
-	bool ack_now; /* the ACK is sent at the end of this turn */
+	bool ack_now; /* an ACK is due, and is sent at the end of this turn */
 	/* a NAK or RNR NAK has requested rx_next, so later packets cause no further NAK */
 	bool nak_sent;
 	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent;
@@ -263,8 +273,9 @@ struct soft_device {
 	SLIST_HEAD(, soft_channel) active;
 	/* handlers are being called, so channels that are closed are freed later */
 	bool in_progress;
-	uint64_t due_at_ns;          /* no timer of a channel expires before this time */
-	struct soft_content *latest; /* the content made last, while any message uses it */
+	uint64_t due_at_ns; /* no timer of a channel expires before this time */
+	/* the latest content that was made, as long as a message uses it */
+	struct soft_content *latest;
 	struct inc_crc32_jump *jump[INC_N_RC_PAYLOADS]; /* tables by payload size */
 	uint64_t strangers, wrong_port, damaged;
 };
@@ -286,7 +297,7 @@ static inline void soft_activate(struct soft_channel *ch)
 	SLIST_INSERT_HEAD(&soft_device_of(ch)->active, ch, next_active);
 }
 
-/* Stores that a timer may expire at that time. */
+/* Stores that a timer of the device may expire at at_ns, so that its deadline is not later. */
 static inline void soft_due(struct soft_device *dev, uint64_t at_ns)
 {
 	if (at_ns < dev->due_at_ns)
@@ -373,11 +384,12 @@ uint8_t *inc_soft_mirror_place(const struct soft_channel *ch, const struct inc_r
 /* Processes a packet of the peer that is no ACK packet. */
 void inc_soft_mirror_receive(struct soft_channel *ch, const struct inc_roce_packet *pkt,
 			     uint64_t now_ns);
-/* Processes the MSN of the answer to a probe: INC_STATUS. */
+/* Processes the MSN in the peer's answer to a probe, which has three numbers (INC_STATUS). */
 void inc_soft_mirror_status(struct soft_channel *ch, uint32_t status, uint64_t now_ns);
 /* Sends the ACK or NAK that is due. */
 void inc_soft_mirror_answer(struct soft_channel *ch, uint64_t now_ns);
-/* Whether flush() should wait for more, because so little may be sent. */
+/* Whether flush() should wait until the channel may send more packets, because they are few now.
+ * limit: end of the packets that it may send. */
 bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit);
 uint64_t inc_soft_mirror_under_way(const struct inc_channel *ch);
 uint64_t inc_soft_mirror_ack_at_ns(const struct inc_channel *ch);

@@ -15,7 +15,7 @@
 static void send_nak(struct soft_channel *ch, uint8_t syndrome)
 {
 	inc_soft_send_aeth(ch, syndrome, ch->peer_psn + (uint32_t)ch->rx_next);
-	/* a NAK acknowledges the packets before the packet that it names */
+	/* the NAK names packet rx_next, so it acknowledges all packets before that one */
 	ch->rx_acked = ch->rx_next;
 	ch->ack_now = false;
 	ch->ack_at_ns = UINT64_MAX;
@@ -65,8 +65,8 @@ static void deliver(struct soft_channel *ch, const struct inc_roce_packet *pkt)
 	soft_device_of(ch)->handler->message(ch->ctx, &m);
 }
 
-/* Returns where the payload of a packet may be stored before its ICRC is checked, which is the
- * place of the expected packet in its message. NULL: nowhere. */
+/* Returns where a packet's payload may be stored before its ICRC is checked: its place in the
+ * arriving message, if it is the expected packet. NULL: nowhere. */
 static uint8_t *place_data(const struct soft_channel *ch, const struct inc_roce_packet *pkt)
 {
 	if (inc_psn_diff(pkt->psn, ch->peer_psn + (uint32_t)ch->rx_next) || fault(ch, pkt))
@@ -142,7 +142,8 @@ static void take_aeth(struct soft_channel *ch, const struct inc_roce_packet *pkt
 	uint64_t r;
 
 	soft_activate(ch);
-	/* the channel accepts this NAK whatever packet it names, so the text names none */
+	/* a NAK 63 of a switch ends the channel whatever packet the NAK names, so the report's text
+	 * names no packet */
 	if (ch->to_switch && pkt->syndrome == INC_AETH_NAK_OPERATION) {
 		inc_soft_lose(ch, INC_CHANNEL_ENDED, EREMOTEIO,
 			      "remote operational error (NAK 63)");
@@ -252,8 +253,8 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		take_data(ch, &pkt);
 }
 
-/* Sends the answers of mirrored channels before their owner posts more, because an ACK that is due
- * must not wait for that. */
+/* Sends the ACKs that mirrored channels owe. This happens before the channels' owner posts more
+ * messages, because an ACK that is due must not wait for that. */
 static void answer_mirrored(struct soft_device *dev, uint64_t now_ns)
 {
 	struct soft_channel *ch;

@@ -64,7 +64,8 @@ _Static_assert(INC_OP_SEND_FIRST == 0 &&
 
 uint8_t inc_soft_opcode(bool write, bool has_imm, bool first, bool last)
 {
-	/* the first opcode of SEND or WRITE, whose opcodes stand in the same order */
+	/* the first opcode of the group of SEND or of WRITE; in both groups the opcodes stand in
+	 * the same order */
 	const uint8_t base = write ? INC_OP_WRITE_FIRST : INC_OP_SEND_FIRST;
 
 	if (first && last)
@@ -76,7 +77,8 @@ uint8_t inc_soft_opcode(bool write, bool has_imm, bool first, bool last)
 	return base + (has_imm ? INC_OP_SEND_LAST_IMM : INC_OP_SEND_LAST);
 }
 
-/* Describes the next packet of a message, and returns whether that was its last. */
+/* Describes the next packet of a message in the requester's ring. Returns whether it was the
+ * message's last packet. */
 static bool describe_packet(struct soft_channel *ch, const struct soft_send *s)
 {
 	struct inc_tx_packet *p = inc_requester_packet(&ch->tx, ch->tx.posted);
@@ -159,7 +161,8 @@ void inc_soft_shown(struct inc_channel *c, uint64_t n)
 	struct soft_channel *ch = SOFT_CH(c);
 	uint64_t message, r = 0;
 
-	/* a peer cannot have received a packet that was not sent yet */
+	/* a message counts as received only if it was sent completely, because a peer cannot have
+	 * what was not sent */
 	for (message = ch->sent; message < n && message < ch->described; message++) {
 		if (send_of(ch, message)->end > ch->tx.high)
 			break;
@@ -167,7 +170,8 @@ void inc_soft_shown(struct inc_channel *c, uint64_t n)
 	}
 	if (ch->life != SOFT_CONNECTED || r <= ch->tx.acked)
 		return;
-	/* the packets may have arrived long ago, so this acknowledgement measures no round trip */
+	/* the peer may have received the packets long ago, so their acknowledgement must not count
+	 * as a measured round trip */
 	inc_rto_spoil(&ch->tx.rto);
 	inc_requester_kept(&ch->tx, r, inc_now_ns());
 	inc_soft_sent(ch);
@@ -187,8 +191,8 @@ static void send_batch(struct soft_device *dev, uint64_t now_ns)
 		inc_batch_send(&dev->batch, &dev->udp, now_ns);
 }
 
-/* The PSN of the last packet of the peer that is here with all before it. If none is, it is that of
- * the packet before the first one. */
+/* Returns the PSN of the last packet of the peer that has arrived with all packets before it. If no
+ * packet has arrived, it is the PSN before that of the first packet. */
 static uint32_t last_psn(const struct soft_channel *ch)
 {
 	return (ch->peer_psn + (uint32_t)ch->rx_next - 1) & INC_PSN_MASK;
@@ -273,8 +277,8 @@ static void fill_again(struct soft_channel *ch, uint64_t now_ns)
 	inc_requester_probed(q, now_ns);
 }
 
-/* Puts the packets that a channel may send into batches. The last batch stays unsent, because the
- * next channel may add to it. */
+/* Adds the packets that a channel may send now to the device's batch, and sends each batch that is
+ * full. The last batch stays unsent, because the next channel may add to it. */
 static void fill(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -312,8 +316,8 @@ static void send_active(struct soft_device *dev, uint64_t now_ns)
 	} while (uncut != dev->udp.uncut);
 }
 
-/* Ends the channel's part of a turn. Packets may be left, because the socket is full. In that case
- * the channel stays active. */
+/* Ends a channel's part of a turn (soft_priv.h). If packets could not be sent, because the socket
+ * is full, the channel stays in the list of active channels. */
 static void settle(struct soft_channel *ch, uint64_t now_ns)
 {
 	struct soft_device *dev = soft_device_of(ch);
@@ -361,12 +365,13 @@ void inc_soft_flush(struct inc_channel_device *d)
 
 /* ---- time ---- */
 
-/* Sends a probe, which is an ACK of the results that are here and requests an ACK itself. */
+/* Sends a probe: an ACK of the results that are here, which requests an ACK from the peer. */
 static void send_probe(struct soft_channel *ch)
 {
 	const struct inc_requester *q = &ch->tx;
 
-	/* the answer of a peer that keeps packets in any order repeats the number */
+	/* a probe carries its number in the MSN if the peer keeps packets in any order, because
+	 * that peer's answer repeats the number */
 	send_ack_packet(ch, INC_AETH_ACK, last_psn(ch) | INC_BTH_ACKREQ,
 			q->selective ? q->sel.round - 1 : ch->rx_msn);
 	ch->acks_sent++;

@@ -16,9 +16,10 @@
 #include "lib/rdma/region.h"
 #include "lib/channel/verbs_priv.h"
 
-/* The settings of a switch's queue pairs. The reasons are those of hosts' settings (docs/verbs.md).
- * One try takes 0.54 s, and all take 3.8 s, which no device turns into tries for ever. A peer that
- * has no receive posted is a slow one, for which others wait, so it is retried for ever. */
+/* The settings of a switch's queue pairs, for the same reasons as those of hosts (docs/verbs.md).
+ * The timeout of one retransmission is 0.54 s, and all of them take 3.8 s. No device takes a
+ * retry_cnt of 6 for unlimited retries. A peer without a posted receive is only slow, because it
+ * waits for others, so a switch retries for ever after RNR NAKs. */
 static const struct inc_channel_verbs_settings of_switch = {
 	.gid_index = -1,
 	.timeout = 17,
@@ -123,7 +124,7 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 	case INC_RDMA_DEVICE_GONE:
 		inc_verbs_lose_all(dev, EIO, event->text);
 		break;
-	case INC_RDMA_QP_FATAL: /* the queue pair's channel handles it */
+	case INC_RDMA_QP_FATAL: /* the channel of the failed queue pair handles this event */
 		return;
 	default:
 		break;
@@ -132,7 +133,7 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 		 event->text);
 }
 
-/* Opens the device once more, through an inventory that contains nothing else, because only an
+/* Opens a device a second time, in an inventory that has only this device, because only an
  * inventory notices that the hardware was removed. */
 static int open_inventory(struct verbs_device *dev, const struct inc_channel_device_opts *opts,
 			  const char *name, struct inc_err *err)
@@ -235,8 +236,8 @@ static void verbs_close(struct inc_channel_device *d)
 	struct verbs_device *dev = VERBS_DEV(d);
 	pthread_t thread;
 
-	/* the kernel still looks for Ethernet addresses of peers, and the caller must not wait for
-	 * that */
+	/* The device may still have steps to RTR under way, in which the kernel looks for Ethernet
+	 * addresses of peers. A thread waits for their end, because the caller must not. */
 	if (!LIST_EMPTY(&dev->entries) && !inc_thread_create(&thread, end_thread, dev))
 		pthread_detach(thread);
 	else
@@ -354,7 +355,8 @@ static uint64_t verbs_under_way(const struct inc_channel *c)
 	return ((const struct verbs_channel *)c)->under_way;
 }
 
-/* No ACK is held back, because the device acknowledges results by itself. */
+/* Returns UINT64_MAX, which means that no ACK is held back, because the device acknowledges results
+ * by itself. */
 static uint64_t verbs_ack_at_ns(const struct inc_channel *c)
 {
 	return UINT64_MAX;
@@ -381,8 +383,8 @@ static void verbs_describe(const struct inc_channel *c, char *buf, size_t size)
 		 inc_rdma_port_note(&verbs_device_of(ch)->port_timer));
 }
 
-/* The device counts its packets, but not by queue pair. The packets of mirrored channels follow
- * from the lengths of their messages. */
+/* Reports packets of mirrored channels as computed from the lengths of their messages, because the
+ * device does not count packets by queue pair. */
 static void verbs_figures(const struct inc_channel *c, struct inc_channel_figures *out)
 {
 	const struct verbs_channel *ch = (const struct verbs_channel *)c;

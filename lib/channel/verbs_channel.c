@@ -15,11 +15,12 @@
 #include "lib/rdma/gid.h"
 #include "lib/channel/verbs_priv.h"
 
-/* Number of completions in the queue of a device at first. The queue grows with the number of
- * channels. */
+/* Capacity of a device's completion queue at first, in completions. The queue grows with the number
+ * of channels. */
 #define COMPLETIONS 256
 
-/* The only function that changes the life of a channel. */
+/* Changes the state in which a channel's life is (enum verbs_life), which no other function
+ * does. */
 static void verbs_go(struct verbs_channel *ch, enum verbs_life to)
 {
 	static const char *const names[] = {"made", "entering", "connected", "broken"};
@@ -45,8 +46,8 @@ unsigned int inc_verbs_most_messages(const struct inc_rdma_device *device)
 {
 	unsigned int most = device->limits.max_qp_wr / 2;
 
-	/* a send keeps its slot until an acknowledgement after its result, so its queue is
-	 * deeper */
+	/* only half of a queue's length counts for mirrored channels, because a send keeps its slot
+	 * beyond its result, until an acknowledgement */
 	if (most > device->limits.max_cqe / 4)
 		most = device->limits.max_cqe / 4;
 	return most > VERBS_BATCH ? most - VERBS_BATCH : 0;
@@ -128,7 +129,7 @@ static int reserve_completions(struct verbs_device *dev, unsigned int entries, s
 			   strerror(-ret));
 }
 
-/* How many completions a channel may have in the completion queue. */
+/* Returns how many completions of the channel may be in the completion queue at the same time. */
 static unsigned int completions_of(const struct verbs_channel *ch)
 {
 	return ch->n_sends + ch->n_receives;
@@ -367,7 +368,8 @@ static void entered(struct verbs_channel *ch, int error)
 	verbs_activate(ch);
 }
 
-/* Waits until the thread of this step to RTR has ended, and frees the entry. */
+/* Waits until the thread that brings a queue pair to RTR has ended, and passes its result to the
+ * channel, if that still exists. Frees the entry. */
 static void end_entry(struct verbs_entry *entry)
 {
 	pthread_join(entry->thread, NULL);
@@ -410,8 +412,9 @@ void inc_verbs_lose(struct verbs_channel *ch, enum inc_channel_reason reason, in
 
 	if (ch->life == VERBS_BROKEN)
 		return;
-	/* the device must not use buffers any more. A queue pair that enters RTR has no buffers,
-	 * and belongs to the thread of that step */
+	/* The queue pair goes to ERR, so that the device no longer uses the channel's buffers. A
+	 * queue pair whose step to RTR is under way has no buffers, and belongs to the thread of
+	 * that step. */
 	if (ch->life == VERBS_CONNECTED)
 		inc_rdma_qp_to_err(&ch->qp, NULL);
 	verbs_go(ch, VERBS_BROKEN);
@@ -445,7 +448,7 @@ void inc_verbs_shut(struct inc_channel *c, uint8_t syndrome)
 	} else {
 		inc_rdma_qp_destroy(&ch->qp);
 	}
-	/* the sends are dropped after the end of the queue pair, because the device reads the
+	/* drop the sends only after the queue pair was destroyed, because the device reads their
 	 * messages until then */
 	inc_verbs_drop_sends(ch);
 	dev->reserved -= completions_of(ch);

@@ -8,16 +8,16 @@
 #include "lib/base/thread.h"
 #include "lib/channel/verbs_priv.h"
 
-/* wr_id of a work request: which of the channel's two queues it is in, and the channel's id. That
- * of a send also has the lowest 31 bits of the send's number, because the sends before it need not
- * have had a completion. */
+/* The wr_id of a send and of a receive. Its lowest bit tells the two apart, and then comes the
+ * channel's id. For a send the upper 31 bits are the lowest bits of the send's number, because not
+ * every send has a completion of its own. */
 #define WR_SEND(ch, number) ((uint64_t)(number) << 33 | (uint64_t)(ch)->id << 1)
 #define WR_RECV(ch)         ((uint64_t)(ch)->id << 1 | 1)
 
 #define POLLS 8 /* number of batches of completions that a turn processes at most */
-/* mirrored channels: number of messages between two sends that request a completion, at most */
+/* mirrored channels: limit of the messages between two sends that request a completion */
 #define SIGNAL_EVERY 16
-/* number of empty polls between two looks at the events of an idle device */
+/* number of polls without a completion, after which an idle device's events are read */
 #define IDLE_POLLS_MAX 1024
 
 /* ---- to the device ---- */
@@ -65,7 +65,7 @@ int inc_verbs_send(struct inc_channel *c, const void *buffer, uint32_t length, b
 	return 0;
 }
 
-/* Returns the address in the region that means p to the device. */
+/* Returns the address by which the device names p, which is a pointer into the region. */
 static uint64_t address(const struct inc_channel_region *region, const void *p)
 {
 	return region->va + ((uintptr_t)p - (uintptr_t)region->addr);
@@ -77,8 +77,9 @@ static void expect_result(struct verbs_channel *ch, const struct inc_channel_exc
 	const uint32_t longer = x->send_len > x->recv_len ? x->send_len : x->recv_len;
 	struct verbs_receive *r = receive_of(ch, ch->posted++);
 
-	/* The kind of work request for a contribution. A WRITE completes at its target only if it
-	 * carries an immediate. The immediate of the collective's first packet may be repeated
+	/* The receive for a contribution's result. The result of a WRITE is a WRITE, too, which
+	 * needs no buffer here. It always has an immediate, because a WRITE completes at its target
+	 * only with one. The immediate of the collective's first packet may be repeated for that
 	 * (docs/protocol.md, P-28). */
 	*r = (struct verbs_receive){
 		.buffer = x->recv,
@@ -116,8 +117,8 @@ static void queue_contribution(struct verbs_channel *ch, const struct inc_channe
 		s->mr = x->send_region->priv;
 		inc_rdma_mr_get(&verbs_device_of(ch)->cache, s->mr);
 	}
-	/* the request names this end's memory, where the switch writes the result; a result of
-	 * length 0 needs none */
+	/* a WRITE names the memory of the result at this end, to which the switch writes; a result
+	 * of length 0 needs none */
 	if (write && x->recv_len) {
 		s->remote_addr = address(x->recv_region, x->recv);
 		s->rkey = x->recv_region->rkey;
@@ -199,7 +200,8 @@ static void fill_send(const struct verbs_channel *ch, uint64_t number, struct ib
 	}
 }
 
-/* Does the same with messages to be sent. */
+/* Gives a batch of queued sends to the device. Returns false if there are no more sends, or the
+ * channel is broken. */
 static bool give_sends(struct verbs_channel *ch)
 {
 	struct ibv_send_wr wr[VERBS_BATCH], *bad;
@@ -230,8 +232,8 @@ void inc_verbs_flush(struct inc_channel_device *d)
 	while ((ch = SLIST_FIRST(&dev->active))) {
 		SLIST_REMOVE_HEAD(&dev->active, next_active);
 		ch->active = false;
-		/* receives come first, because a result can arrive before ibv_post_send()
-		 * returns */
+		/* give receives to the device before sends, because a result can arrive before
+		 * ibv_post_send() returns */
 		while (ch->life == VERBS_CONNECTED && give_receives(ch))
 			;
 		while (ch->life == VERBS_CONNECTED && give_sends(ch))
@@ -280,8 +282,8 @@ static uint64_t number_of_send(const struct verbs_channel *ch, const struct ibv_
 
 static void failed(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
-	/* The device gave up this request because another one failed. The completion of that
-	 * request says why it failed, and may come before or after this one. */
+	/* A request with this status failed only because another one did. The completion of that
+	 * one gives the reason, and may come before or after this one. */
 	if (wc->status == IBV_WC_WR_FLUSH_ERR) {
 		ch->flushed = verbs_device_of(ch)->flushed = true;
 		return;
@@ -302,8 +304,8 @@ static void put_send(struct verbs_channel *ch)
 	s->mr = NULL;
 }
 
-/* Reports the sends up to and including the oldest one that has requested a completion. The handler
- * may shut the channel with any of these reports. */
+/* Reports sends as complete, from the oldest one up to and including the next one that has
+ * requested a completion. The handler may shut the channel in any of these calls. */
 static void complete_sends(struct verbs_channel *ch)
 {
 	struct verbs_device *dev = verbs_device_of(ch);
@@ -324,8 +326,8 @@ void inc_verbs_drop_sends(struct verbs_channel *ch)
 		put_send(ch);
 }
 
-/* Compares a message with the result that is expected. Returns false if it differs, and the channel
- * breaks. */
+/* Compares a received message with the expected result. If it differs, breaks the channel and
+ * returns false. */
 static bool is_expected(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
 	const struct verbs_receive *r = receive_of(ch, ch->taken);
@@ -343,7 +345,8 @@ static bool is_expected(struct verbs_channel *ch, const struct ibv_wc *wc)
 	return false;
 }
 
-/* The handler may shut the channel, so its call is the last statement here. */
+/* Passes a received message or result to the handler. The call of the handler is the last
+ * statement, because the handler may shut the channel. */
 static void complete_receive(struct verbs_channel *ch, const struct ibv_wc *wc)
 {
 	const struct inc_channel_handler *handler = verbs_device_of(ch)->handler;
@@ -378,8 +381,7 @@ static void complete(struct verbs_channel *ch, const struct ibv_wc *wc)
 		complete_sends(ch);
 }
 
-/* Processes completions until there are none left, or many are processed. Returns whether none is
- * left. */
+/* Processes up to POLLS batches of completions. Returns whether the completion queue is empty. */
 static bool take_completions(struct verbs_device *dev, unsigned int *taken)
 {
 	struct ibv_wc wc[VERBS_BATCH];
@@ -448,7 +450,8 @@ uint64_t inc_verbs_deadline_ns(const struct inc_channel_device *d)
 	return port_ns < dev->look_at_ns ? port_ns : dev->look_at_ns;
 }
 
-/* The clock is read only if the port is down, because each turn calls this. */
+/* Whether the port has been down for longer than the time limit. This reads the clock only if the
+ * port is down, because each turn calls this function. */
 static bool down_too_long(const struct verbs_device *dev)
 {
 	return dev->port_timer.down_at_ns && !TAILQ_EMPTY(&dev->channels) &&
@@ -468,8 +471,8 @@ static void timers(struct verbs_device *dev)
 	inc_rdma_port_restart(&dev->port_timer, inc_now_ns());
 }
 
-/* Breaks channels whose requests came back flushed, although all completions and events have been
- * read, and none of these gives the reason. */
+/* Breaks channels whose requests came back flushed, if all completions and events have been read
+ * and none of them has given the reason. */
 static void lose_flushed(struct verbs_device *dev)
 {
 	struct verbs_channel *ch;
@@ -480,8 +483,8 @@ static void lose_flushed(struct verbs_device *dev)
 			inc_verbs_lose(ch, INC_CHANNEL_CUT, ECANCELED, "the queue pair has failed");
 }
 
-/* Reports broken channels. The event that the port is down explains most failures, and may wait to
- * be read. */
+/* Reports broken channels to their owner. First it reads the device's events, because an event that
+ * the port is down would explain most failures. */
 static void report(struct verbs_device *dev)
 {
 	struct inc_channel_loss *loss;
@@ -509,9 +512,9 @@ bool inc_verbs_progress(struct inc_channel_device *d)
 	unsigned int taken = 0;
 	bool empty = take_completions(dev, &taken);
 
-	/* Whether to read events. They are read if one is known to wait or is likely, because each
-	 * read is a system call. If this process stood still, an event that the port is up again
-	 * may wait to be read. */
+	/* Reading events is a system call, so it happens only if an event is known to wait or is
+	 * likely. Before a port counts as down for too long, events are read once more. If this
+	 * process stood still, an event that the port is up again may wait there. */
 	if (dev->completions.armed || dev->flushed || !dev->completions.cq ||
 	    (!taken && ++dev->idle_polls >= IDLE_POLLS_MAX) || down_too_long(dev)) {
 		take_events(dev);
@@ -536,7 +539,8 @@ bool inc_verbs_arm(struct inc_channel_device *d)
 	ret = inc_rdma_completions_arm(&dev->completions);
 	if (ret)
 		inc_verbs_lose_all(dev, -ret, strerror(-ret));
-	/* completions that came before the request cause no notification, so process them now */
+	/* process the completions that came before the notification was requested, because they
+	 * cause no notification */
 	take_completions(dev, &taken);
 	lost = dev->reports;
 	report(dev);

@@ -43,11 +43,11 @@
 
 struct verbs_send {
 	const void *buffer;
-	uint64_t remote_addr; /* address at the peer to which a WRITE writes */
+	uint64_t remote_addr; /* WRITE: the address at the peer to which the device writes */
 	uint32_t length, lkey, rkey;
 	uint32_t imm;
 	bool has_imm, write;
-	/* completion of this request also completes the requests before it */
+	/* this send requests a completion, which also completes the sends before it */
 	bool signaled;
 	/* mirrored channels: reference to the registration, held until the send is complete */
 	struct inc_rdma_mr *mr;
@@ -55,7 +55,7 @@ struct verbs_send {
 
 struct verbs_receive {
 	void *buffer;
-	/* size of the buffer; 0: there is no memory, because the peer writes to it by WRITE */
+	/* size of the buffer; 0: no buffer is needed, because the peer sends by WRITE */
 	uint32_t bytes;
 	uint32_t lkey;
 	/* mirrored channels: the result that is expected */
@@ -68,13 +68,15 @@ enum verbs_life {
 	VERBS_MADE,
 	VERBS_ENTERING, /* the queue pair's step to RTR is in progress */
 	VERBS_CONNECTED,
-	VERBS_BROKEN, /* the loss was reported to the handler, unless `report` is set */
+	/* the channel has failed; its handler has received the report, unless `report` is set */
+	VERBS_BROKEN,
 };
 
-/* The step to RTR of a queue pair. */
+/* A queue pair's step to the state RTR, which a thread of its own makes. */
 struct verbs_entry {
 	LIST_ENTRY(verbs_entry) entry;
-	/* channel of the queue pair; NULL: it was shut, and this entry owns its queue pair */
+	/* channel of the queue pair; NULL: the channel was shut, so this struct owns the queue
+	 * pair */
 	struct verbs_channel *ch;
 	struct inc_rdma_qp qp; /* queue pair of a channel that was shut */
 	struct inc_rdma_rtr rtr;
@@ -94,8 +96,8 @@ struct verbs_channel {
 	bool mirrored;
 	bool se;         /* messages sent have the solicited event bit */
 	uint32_t memory; /* posted channels: local key of the region with all buffers */
-	/* number of the channel in wr_id of its requests; the device never uses it for another
-	 * channel */
+	/* id of the channel, which is part of its requests' wr_id; the device gives no other
+	 * channel the same id */
 	uint32_t id;
 	LIST_ENTRY(verbs_channel) in_bucket;
 	TAILQ_ENTRY(verbs_channel) in_all;
@@ -123,10 +125,11 @@ struct verbs_channel {
 	uint64_t sent;   /* number of messages that are acknowledged */
 
 	/* members of mirrored channels */
-	/* number of the message that must request a completion, if none before it did */
+	/* index of the first message after the last send that has requested a completion */
 	uint64_t signal_due;
 	uint64_t under_way; /* number of packets under way */
-	uint32_t imm;       /* immediate of the collective in progress */
+	/* immediate of the collective in progress, which WRITEs without one of their own repeat */
+	uint32_t imm;
 	uint64_t tx_packets, rx_packets, acks;
 };
 
@@ -149,8 +152,8 @@ struct verbs_device {
 	struct inc_rdma_subscriber events;
 	/* completion queue, which is made with the first channel */
 	struct inc_rdma_completions completions;
-	/* Number of completions that channels may have in the queue. Those of channels that were
-	 * shut count until the queue was empty once. */
+	/* Numbers of completions that may be in the queue: of the present channels, and of channels
+	 * that were shut since the queue was last empty. */
 	unsigned int reserved, left_over;
 	int epoll_fd, entered_fd;
 	/* cache of registrations; its ops pointer is set once it is open */

@@ -45,8 +45,8 @@ bool inc_pkey_good(uint64_t pkey)
 
 #define CONN(member) INC_AT(struct inc_conn_conf, member)
 #define GIVEN(flag)  .given = offsetof(struct inc_conn_conf, flag)
-/* Macros for the rows of an end's numbers, which may become known later. Each has the name that the
- * number had in older files. */
+/* Macros for the rows of an end's numbers, which may become known later. old: the field's name in
+ * older files. flag: the bool that is set if the field was present. */
 #define LATER(old, what)     .need = INC_OPTIONAL, .empty = true, .alias = (old), .text = what
 #define PSN(flag, old, what) .need = INC_LATER, GIVEN(flag), .alias = (old), .text = what
 
@@ -119,7 +119,8 @@ static const struct inc_field comm_fields[] = {
 	 .text = "packets of a message at most, 1 MiB together; absent: 1 (of termination mode)"},
 	{"messages", INC_SLOTS_FIELD, .need = INC_OPTIONAL, COMM(messages), .empty = true,
 	 .text = "messages under way of each peer; absent: as slots (of termination mode)"},
-	/* absent if it is false, because an older switch does not know it */
+	/* the field is absent from a message if it is false, because an older switch does not know
+	 * the field */
 	{"reorder", INC_BOOL, INC_OPTIONAL, INC_MESSAGE_ONLY, COMM(reorder),
 	 .given = offsetof(struct inc_comm_conf, has_reorder),
 	 .text = "all children take results in any order, and contributions are kept in any (of "

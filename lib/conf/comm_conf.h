@@ -20,14 +20,15 @@
 
 #define INC_DEF_PAYLOAD 1024
 #define INC_DEF_SLOTS   512
-/* Limit of a communicator in any mode; maps.h has the limits of passthrough mode. */
+/* Limit of the children of a communicator, whatever its mode. INC_MAX_CHILDREN (maps.h) is that of
+ * passthrough mode. */
 #define INC_COMM_MAX_CHILDREN 64
-/* limit of connections, which includes that to the parent */
+/* limit of a communicator's connections, which are those to the children and one to the parent */
 #define INC_COMM_MAX_CONNECTIONS (INC_COMM_MAX_CHILDREN + 1)
-/* In termination mode: the memory that the messages of one connection's window may use at a
- * switch. */
+/* Limit of the memory that the messages of one connection's window may need at a switch in
+ * termination mode. */
 #define INC_MAX_WINDOW_BYTES (64u << 20)
-/* The largest message, in packets and bytes, in termination mode; and in packets in passthrough
+/* Limits of a message: in packets and in bytes in termination mode, and in packets in passthrough
  * mode. */
 #define INC_MAX_MESSAGE_PACKETS             1024
 #define INC_MAX_MESSAGE_BYTES               (1 << 20)
@@ -55,7 +56,8 @@ enum inc_byte_order {
 	INC_ORDER_NETWORK,
 };
 
-/* Whether this CPU must swap the bytes of elements in that order to compute with them. */
+/* Whether this CPU must swap the bytes of elements in the given byte order before it computes with
+ * them. */
 static inline bool inc_order_is_foreign(enum inc_byte_order order)
 {
 	return (order == INC_ORDER_LITTLE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -65,7 +67,7 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
  * engine chooses its own numbers, and those of the peer come later, in "connect". The kind of an
  * end has a meaning in termination mode only. */
 struct inc_conn_conf {
-	/* files: number of the communicator to which this connection belongs */
+	/* number of the communicator to which the connection belongs; used in files only */
 	uint32_t communicator;
 	bool up; /* the connection leads to the parent switch */
 	/* rank of the child; if the child is a switch, the lowest rank below it */
@@ -78,7 +80,8 @@ struct inc_conn_conf {
 	uint8_t own_mac[6]; /* MAC address of the switch's end; zeros: that of the port */
 	bool has_own_psn;
 	struct inc_rc_end peer;
-	/* peer_mac is fixed; without it, the switch learns the address from received frames */
+	/* peer_mac is given, so it is fixed; otherwise the switch learns the address from received
+	 * frames */
 	bool has_peer_mac;
 	/* MAC address of the peer; zeros: it is not known, so the kernel's neighbour table is
 	 * looked up */
@@ -90,20 +93,21 @@ struct inc_conn_conf {
 
 struct inc_comm_conf {
 	uint32_t communicator; /* number of the communicator, unique in the switch */
-	/* the file names the communicator's mode; without it the switch's mode applies */
+	/* the file names the communicator's mode; otherwise the switch's mode applies */
 	bool has_mode;
 	uint32_t mode; /* mode of the communicator: enum inc_mode_of_switch */
 	bool root;     /* the switch is the root, that is, no connection leads to a parent switch */
 	uint32_t payload;
 	uint32_t slots;
 	uint32_t byte_order; /* byte order of the elements: enum inc_byte_order */
-	/* passthrough mode: contributions are kept in any order, and all children accept results in
-	 * any order */
+	/* reorder, in passthrough mode: the switch keeps contributions in any order, and all
+	 * children accept results in any order. has_reorder: the message has the field. */
 	bool has_reorder, reorder;
-	/* These are for termination mode: */
+	/* The next three are for termination mode. */
 	uint32_t message_packets; /* number of packets of the longest message */
-	uint32_t messages;        /* number of messages of each peer in flight: a power of two */
-	uint32_t floats;          /* form of floats: enum inc_float_form */
+	/* limit of the messages that each peer may have in flight, a power of two */
+	uint32_t messages;
+	uint32_t floats; /* form of floats: enum inc_float_form */
 	uint32_t n_conns;
 	struct inc_conn_conf conn[INC_COMM_MAX_CONNECTIONS];
 };
@@ -118,7 +122,8 @@ enum inc_endpoint_kind inc_endpoint_kind_of(const char *transport);
 extern const struct inc_schema inc_conn_schema;
 extern const struct inc_schema inc_comm_schema;
 
-/* Checks of values, for other tables that have such fields. */
+/* Whether a value is valid for a field of this kind. The tables of other structs that have such a
+ * field use the same check. */
 bool inc_payload_good(uint64_t payload);
 bool inc_rc_payload_good(uint64_t payload);
 bool inc_slots_good(uint64_t slots);
@@ -133,10 +138,11 @@ bool inc_pkey_good(uint64_t pkey);
 #define INC_PSN_FIELD      .kind = INC_UINT, .max = INC_PSN_MASK
 #define INC_UDP_PORT_FIELD .kind = INC_UINT, .min = 1, .max = UINT16_MAX
 /*
- * The rows for an end of a connection, in the table of a type that has the end as its member own or
- * peer. Each table with an end has these rows, so a new field of struct inc_rc_end needs one row.
- * of_port, of_qp and of_psn are the rest of a number's row, because not every table needs it. The
- * address and the kind have rows of their own, because few tables have them.
+ * The rows of a table for one end of a connection. type: the struct that the table describes, with
+ * the end as its member own or peer. Each table with an end has these rows, so a new field of
+ * struct inc_rc_end needs one row. of_port, of_qp and of_psn are the rest of the row for that
+ * number, because not every table needs it. The address and the kind have rows of their own,
+ * because few tables have them.
  */
 /* clang-format off */
 #define INC_END_FIELDS(type, end, of_port, of_qp, of_psn) \

@@ -8,16 +8,18 @@
 #ifndef INC_EVENT_KIND_H
 #define INC_EVENT_KIND_H
 
-/* The object that events of a kind are about, and may blame. */
+/* The object that events of a kind are about, and which is at fault if there is a failure. */
 enum inc_event_about {
-	INC_EVENT_ABOUT_PEER, /* the ranks in the event; if it has none, the parent */
-	/* a port of the switch; an event with communicator 0 is about the port alone */
+	/* a peer: the ranks that the event names; if it names none, the parent */
+	INC_EVENT_ABOUT_PEER,
+	/* a port of the switch; if the event's communicator is 0, the event is about the port
+	 * alone */
 	INC_EVENT_ABOUT_PORT,
 	INC_EVENT_ABOUT_SWITCH, /* the switch itself */
 };
 
-/* _(NAME, name, code, about, text). code is the error with which the controller ends the
- * communicator; 0: the controller does not end it because of this event alone. */
+/* The rows: _(NAME, name, code, about, text). code is the error with which the controller ends the
+ * communicator of such an event; 0: the controller does not end it because of this event alone. */
 #define INC_EVENT_KINDS(_)                                                                        \
 	_(MISMATCH, mismatch, EREMOTEIO, PEER, "ranks have called different collectives")         \
 	_(CONNECTION_ERROR, connection_error, ECONNABORTED, PEER,                                 \

@@ -28,7 +28,7 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 	{KEY, INC_LIST_AT(struct inc_msg_##S, MEMBER, COUNT, \
 			  ONE(sizeof(((struct inc_msg_##S *)0)->MEMBER[0]), INC_TYPE_##TYPE)), \
 	 .min = MIN, .text = TEXT, INC_NEED_##NEED(S, MEMBER)},
-/* schema of each value of a list of plain values */
+/* schema of the elements of a list that has plain values, such as numbers, instead of structs */
 #define ONE(bytes, ...) \
 	&(const struct inc_schema){&(const struct inc_field){.size = bytes, __VA_ARGS__}, 1, bytes}
 #define OTHER(KEY, NEED, VALUE, TEXT) \
@@ -44,7 +44,8 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #define STRUCT(S) BEGIN(S, S)
 #define TABLE(T, S, ...) BEGIN(T, S) __VA_ARGS__ END(T)
 #define INC_TYPE(TYPE, ...) __VA_ARGS__
-/* FLAG is called with the (S, MEMBER) that follows NEED */
+/* The word NEED of a row in messages.def is a macro with two results. FLAG is called with the (S,
+ * MEMBER) that follows NEED there. */
 #define INC_NEED(FLAG, ...) __VA_ARGS__, FLAG
 #define INC_FLAG_NO(S, MEMBER) .given = 0
 #define INC_FLAG_HAS(S, MEMBER) .given = offsetof(struct inc_msg_##S, has_##MEMBER)
@@ -53,9 +54,10 @@ const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
 #undef ONE
 #undef OF_END
 
-/* A check that each field names the struct that it is in, because its row would otherwise have the
- * offset of another struct's member. Each STRUCT(S) becomes a function that no code calls. Its
- * fields use the parameter S, so a field with another name does not compile. */
+/* A check by the compiler that each field names the struct in which it stands. Otherwise the
+ * field's row would have the offset of another struct's member. Each STRUCT(S) becomes a function
+ * that no code calls. Its fields use the parameter S, so a field with another name does not
+ * compile. */
 #define ENUM(TAG, NAMES)
 #define NAME(VALUE, TEXT)
 #define END_ENUM

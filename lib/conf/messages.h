@@ -17,16 +17,17 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/rc_end.h"
 
-struct json_t; /* a JSON value of the library jansson */
+struct json_t; /* a JSON value; the library jansson defines this struct */
 
 #define INC_CONTROL_VERSION 2
 #define INC_MAX_WORLD       1024
 #define INC_MAX_GROUP_COMMS 64 /* limit of communicators of one group at the same time */
-/* Limit of the channels of one communicator of a member, and where an index has the channel's
- * number (inc_channel_index()). */
-#define INC_MAX_CHANNELS          16
-#define INC_CHANNEL_SHIFT         27
-#define INC_MIN_MTU               68 /* the least MTU that IPv4 allows */
+/* Limit of the channels of one communicator, and the position of a channel's number in a
+ * communicator's index (inc_channel_index()). */
+#define INC_MAX_CHANNELS  16
+#define INC_CHANNEL_SHIFT 27
+/* the least MTU that IPv4 allows, as the lower bound of MTUs in messages */
+#define INC_MIN_MTU               68
 #define INC_MAX_MTU               65535
 #define INC_MAX_ADDRS             64 /* limit of addresses of one member */
 #define INC_CONTROL_NAME_LEN      65 /* size of the names of jobs and hosts, with the final 0 */
@@ -57,13 +58,14 @@ static inline unsigned int inc_channel_of(uint32_t index)
 	return index >> INC_CHANNEL_SHIFT;
 }
 
-/* Returns the index of channel 0 of the same communicator. */
+/* Returns, from the index of any channel, the index of channel 0 of the same communicator. */
 static inline uint32_t inc_channel_comm(uint32_t index)
 {
 	return index & ((1u << INC_CHANNEL_SHIFT) - 1);
 }
 
-/* struct inc_msg_S of each STRUCT(S), the enums, and the schema of each STRUCT and TABLE */
+/* From messages.def: struct inc_msg_S for each STRUCT(S), the enums, and the schema of each STRUCT
+ * and TABLE. */
 /* clang-format off */
 #define ENUM(TAG, NAMES) extern const char *const NAMES[]; enum TAG {
 #define NAME(VALUE, TEXT) VALUE,
@@ -80,7 +82,8 @@ static inline uint32_t inc_channel_comm(uint32_t index)
 #define END(S) };
 #define TABLE(T, S, ...) extern const struct inc_schema inc_##T##_schema;
 #define INC_TYPE(TYPE, ...) TYPE
-/* FLAG is called with the (S, MEMBER) that follows NEED */
+/* The word NEED of a row in messages.def is a macro. FLAG is called with the (S, MEMBER) that
+ * follows NEED there. */
 #define INC_NEED(FLAG, ...) FLAG
 #define INC_FLAG_NO(S, MEMBER)
 #define INC_FLAG_HAS(S, MEMBER) bool has_##MEMBER;
@@ -95,7 +98,8 @@ enum inc_message_id {
 
 struct inc_message {
 	const char *type;
-	const char *from, *to; /* sender and receiver of the message, for the documents */
+	/* names of the message's sender and receiver, which only the documents use */
+	const char *from, *to;
 	struct inc_schema schema;
 	const char *text;
 };
@@ -110,10 +114,11 @@ bool inc_message_is(const char *type, enum inc_message_id id);
 /* Reads the fields of a message into its struct. Returns 0, or -EINVAL with a message. */
 int inc_message_read(enum inc_message_id id, const struct json_t *object, void *out,
 		     struct inc_err *err);
-/* Makes a message from its struct. in may be NULL if "type" is the message's only field. Returns
- * NULL if there is no memory. */
+/* Makes a JSON message from the struct `in` of message id. in may be NULL if "type" is the
+ * message's only field. Returns NULL if there is no memory. */
 struct json_t *inc_message_new(enum inc_message_id id, const void *in);
-/* Makes a message of another protocol's table in the same way. */
+/* Makes a JSON message like inc_message_new(), but from a table that is not in messages.def,
+ * because the message belongs to another protocol. */
 struct json_t *inc_message_print(const struct inc_message *message, const void *in);
 
 #endif

@@ -36,8 +36,8 @@ static void list_names(const char *const *names, char *buf, size_t size)
 		used += snprintf(buf + used, size - used, "%s%s", names[1] ? ", " : " or ", *names);
 }
 
-/* Describes a valid value, for messages of the form "'x' is not ..."; bounds are reported
- * elsewhere. */
+/* Describes a valid value of a field, for error messages of the form "'x' is not ...". Bounds are
+ * reported by the code that reads the value. */
 static const char *expected(const struct inc_field *f, char *buf, size_t size)
 {
 	switch (f->kind) {
@@ -118,7 +118,7 @@ static void store(const struct inc_field *f, void *out, uint64_t value)
 	}
 }
 
-/* The functions below read one kind each. They return 0, -EINVAL if the text is not what
+/* The functions below read one kind of fields each. They return 0, -EINVAL if the text is not what
  * expected() describes, or -ERANGE after they have reported the error themselves. */
 static int read_uint(const struct inc_field *f, const struct inc_source *at, const char *text,
 		     void *out, struct inc_err *err)
@@ -126,8 +126,8 @@ static int read_uint(const struct inc_field *f, const struct inc_source *at, con
 	unsigned long long value;
 	char *end;
 
-	/* strtoull() accepts blanks and signs, and reads 010 as octal, so this rejects such texts
-	 * first */
+	/* reject texts that do not begin with a digit, because strtoull() accepts blanks and
+	 * signs */
 	if (*text < '0' || *text > '9')
 		return -EINVAL;
 	errno = 0;
@@ -247,8 +247,8 @@ static int read_word(const struct inc_field *f, const char *text, char *out)
 	return 0;
 }
 
-/* Makes a text printable: control characters become blanks, and other bytes that are not ASCII
- * become '?', because the line may be sent on to any peer. */
+/* Reads a line of text and makes it printable: control characters become blanks, and bytes that are
+ * not ASCII become '?', because the line may be sent on to any peer. */
 static int read_line(const struct inc_field *f, const char *text, char *out)
 {
 	size_t i;
@@ -370,7 +370,8 @@ static int read_absent(const struct inc_field *f, const struct inc_source *map, 
 		return inc_source_wrong(map, err, "'%s' is missing", f->name);
 	if (f->need == INC_LATER && map->form->is == INC_MESSAGE_ONLY)
 		return 0;
-	/* the default of a text is the text that the struct has already */
+	/* an absent text keeps the content that the struct has already, so only fields of these
+	 * kinds get the default of their row */
 	if (f->need != INC_OPTIONAL && f->need != INC_HINT &&
 	    (f->kind == INC_UINT || f->kind == INC_INT || f->kind == INC_BOOL ||
 	     f->kind == INC_CHOICE))
@@ -395,7 +396,7 @@ static int read_present(const struct inc_field *f, struct inc_source *at, void *
 	}
 }
 
-/* Whether the value is a MAC address of zeros in a message. It means that a port has no MAC
+/* Whether the field of a message is a MAC address of zeros, which means that a port has no MAC
  * address. */
 static bool is_no_mac(const struct inc_field *f, struct inc_source *at)
 {

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include "lib/base/err.h"
 
-struct json_t; /* a JSON value of the library jansson */
+struct json_t; /* a JSON value; the library jansson defines this struct */
 
 enum inc_field_kind {
 	INC_UINT,   /* unsigned integer of 1, 2, 4 or 8 bytes, from min to max */
@@ -32,30 +32,32 @@ enum inc_field_kind {
 	INC_LINE,   /* char[]: a line for people; made printable ASCII, and cut to what fits */
 	INC_CHOICE, /* unsigned integer: the index of the text in names */
 	INC_ERRNO,  /* int: the number behind an error's symbolic name */
-	INC_MAP,    /* struct, whose schema is in the member of */
-	/* array of such structs. The uint32_t at count has their number, and max is its limit */
+	INC_MAP,    /* struct, whose schema is in the member `of` of the field */
+	/* array of such structs; the uint32_t at offset `count` has their number, and its limit is
+	 * max */
 	INC_LIST,
-	/* the table has only the field's name, because its owner reads and prints the value */
+	/* value of any form, which the owner of the table reads and prints; the table has only the
+	 * field's name */
 	INC_OTHER,
 };
 
 enum inc_field_need {
 	INC_REQUIRED,
 	INC_OPTIONAL, /* if the field is absent, the struct keeps its value */
-	INC_DEFAULT,  /* if the field is absent, the value is def */
-	/* a file may omit the field, and the log then reports the default; a message must have
-	 * it */
+	INC_DEFAULT,  /* if the field is absent, the struct gets the value def */
+	/* optional in a file, which gets the default and a line about it in the log; required in a
+	 * message */
 	INC_TOLD,
-	/* the need is INC_TOLD in a file, and INC_OPTIONAL in a message, because the value may come
-	 * later */
+	/* like INC_TOLD in a file, but optional in a message, because another message may bring the
+	 * value later */
 	INC_LATER,
-	/* the need is INC_OPTIONAL, but a value that cannot be read counts as absent, because the
-	 * message takes effect without it */
+	/* optional, and a value that cannot be read counts as absent, because the message takes
+	 * effect without it */
 	INC_HINT,
 };
 
-/* Where a field may stand: in files, in messages, or in both. Elsewhere it is neither read nor
- * printed. */
+/* Where a field may stand: in files, in messages, or in both. In the other form of a table's data
+ * the field is neither read nor printed. */
 enum inc_field_form {
 	INC_EVERYWHERE,
 	INC_FILE_ONLY,
@@ -65,7 +67,7 @@ enum inc_field_form {
 struct inc_schema;
 
 struct inc_field {
-	/* name of the field; NULL: the only field of a schema whose elements are plain values */
+	/* name of the field; NULL: the schema describes plain values, so it has only this field */
 	const char *name;
 	enum inc_field_kind kind;
 	enum inc_field_need need;
@@ -74,20 +76,22 @@ struct inc_field {
 	size_t size;   /* size of the member */
 	uint64_t min, max;
 	uint64_t def;
-	/* check of a UINT value besides min and max; the text what describes the check */
+	/* for UINT: a further check of the value, besides min and max; the member `what` describes
+	 * it */
 	bool (*good)(uint64_t value);
-	/* values that a WORD, or a UINT with good, accepts, such as "an interface name" */
+	/* for error messages: what a WORD, or a UINT with a check, must be, such as "an interface
+	 * name" */
 	const char *what;
 	const char *const *names; /* names of a CHOICE, with a NULL after the last */
-	/* name that is printed for the index of the NULL in names. Any word that is not in names is
-	 * read as that index. NULL: such a word is an error */
+	/* for CHOICE: text for the index of the NULL in names. Any word that is not in names is
+	 * read as that index, which is printed as this text. NULL: such a word is an error */
 	const char *other;
 	const struct inc_schema *of;
-	size_t count; /* offset of the uint32_t with the number of elements of a LIST */
-	/* offset of a bool that is set if the field was present. The bool must not be the struct's
-	 * first member, because 0 means that there is none */
+	size_t count; /* for LIST: offset of the uint32_t with the number of elements */
+	/* offset of a bool that is set if the field was present; 0: there is none, so the bool must
+	 * not be the struct's first member */
 	size_t given;
-	/* the empty text of a WORD or IPV4 counts as absent; so does 0 of a UINT, which is not
+	/* an empty text of a WORD or IPV4 field counts as absent; a UINT of 0, too, which is not
 	 * printed */
 	bool empty;
 	const char *alias; /* another name of the field in files; NULL: none */
@@ -100,9 +104,10 @@ struct inc_schema {
 	size_t size; /* size of the struct that the schema fills */
 };
 
-/* The offset and size of a member, for the initializer of a field. */
+/* Initializes the offset and the size of a field's row from the member of a struct. */
 #define INC_AT(type, member) .offset = offsetof(type, member), .size = sizeof(((type *)0)->member)
-/* The offsets of an array and of the uint32_t with the number of its elements. */
+/* Initializes the row of a list from the array in a struct, and from the uint32_t with the number
+ * of the array's elements. */
 #define INC_LIST_AT(type, member, number, schema)                                            \
 	.kind = INC_LIST, .offset = offsetof(type, member),                                  \
 	.max = sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), .of = (schema), \
@@ -125,13 +130,14 @@ struct inc_schema {
 int inc_schema_read_json(const struct inc_schema *schema, const struct json_t *object, void *out,
 			 struct inc_err *err);
 
-/* Makes the JSON object from the struct. form: INC_FILE_ONLY or INC_MESSAGE_ONLY. A field with
- * given is printed only if that bool is set. Returns NULL if there is no memory. */
+/* Makes the JSON object from the struct `in`. form: INC_FILE_ONLY or INC_MESSAGE_ONLY. If a field's
+ * row has `given`, the field is printed only if the bool at that offset is set. Returns NULL if
+ * there is no memory. */
 struct json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_form form,
 				const void *in);
 
-/* Describes the values that a field accepts, for documents: "a number from 1 to 32". Fills and
- * returns buf. */
+/* Describes the values that a field accepts, such as "a number from 1 to 32", for the documents.
+ * Fills and returns buf. */
 const char *inc_field_domain(const struct inc_field *field, char *buf, size_t size);
 
 #endif

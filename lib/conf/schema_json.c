@@ -52,7 +52,8 @@ static const char *text(struct inc_source *at, const struct inc_field *f)
 	}
 }
 
-/* Writes the path of a value: "connections[1].own_qp". */
+/* Writes the path of a value inside a message, such as "connections[1].own_qp", for error
+ * messages. */
 static size_t path(const struct inc_source *at, char *buf, size_t size)
 {
 	size_t used;
@@ -113,8 +114,8 @@ static uint64_t load(const struct inc_field *f, const void *in)
 	}
 }
 
-/* Prints a line. It may have been cut in the middle of a UTF-8 character, which JSON does not
- * allow, so it is made printable. */
+/* Returns the text as a JSON string. The text is made printable, because it may have been cut in
+ * the middle of a UTF-8 character, which JSON does not allow. */
 static json_t *print_line(const char *in, size_t size)
 {
 	char line[size];

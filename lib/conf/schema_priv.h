@@ -16,9 +16,11 @@
 struct inc_source {
 	const struct inc_source_form *form;
 	const void *value; /* the value in the type of the format's library */
-	/* the mapping or list that contains the value, for errors; NULL: none */
+	/* the mapping or list that contains the value, for error messages; NULL: no other value
+	 * contains it */
 	const struct inc_source *in;
-	/* key of the value in that mapping; NULL: it is element index of a list */
+	/* key of the value in the mapping `in`; NULL: the value is element number index of the list
+	 * `in` */
 	const char *name;
 	size_t index;
 	char buf[32]; /* room for the text that text() returns */
@@ -38,7 +40,7 @@ struct inc_source_form {
 	/* returns the text of a scalar; NULL: the value is no scalar, or cannot be of the field's
 	 * kind */
 	const char *(*text)(struct inc_source *at, const struct inc_field *field);
-	/* fills err with the place of the value and the text; returns -EINVAL */
+	/* fills err with the place of the value and the formatted text; returns -EINVAL */
 	int (*wrong)(const struct inc_source *at, struct inc_err *err, const char *fmt, va_list ap);
 };
 

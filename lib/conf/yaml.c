@@ -10,9 +10,11 @@
 #include "lib/base/fd.h"
 #include "lib/conf/yaml_priv.h"
 
-#define YAML_FIRST_BYTES (64u << 10) /* first size of the buffer, which fits most files */
+/* first size of the buffer for a file's text, which fits most files */
+#define YAML_FIRST_BYTES (64u << 10)
 #define YAML_MAX_BYTES   (16u << 20)
-/* limit of nested flow collections, because libyaml takes quadratic time for them */
+/* limit of the depth to which flow collections ([], {}) are nested, because libyaml takes quadratic
+ * time for deep ones */
 #define YAML_MAX_FLOW_DEPTH 64
 
 struct inc_yaml {
@@ -36,8 +38,8 @@ static int compare_keys(const void *a, const void *b)
 	return c ? c : ((*x)->node > (*y)->node) - ((*x)->node < (*y)->node);
 }
 
-/* Checks that all keys are scalars and none appears twice. It sorts them, so that a hostile file
- * costs n log n. */
+/* Checks that all keys of a mapping are scalars and none appears twice. It sorts the keys, so that
+ * a hostile file costs n log n. */
 static int check_mapping(struct inc_yaml *doc, struct inc_yaml_node *map, struct inc_err *err)
 {
 	const yaml_node_pair_t *pairs = map->node->data.mapping.pairs.start;
@@ -356,7 +358,8 @@ int inc_yaml_check_keys(const struct inc_yaml_node *map, const char *const *know
 		while (*k && strcmp(*k, text) != 0)
 			k++;
 		if (!*k) {
-			/* the error message has the line of the key and the path of the mapping */
+			/* a node with the line of the key and the path of the mapping, as the error
+			 * message needs them */
 			struct inc_yaml_node at = *map;
 
 			at.node = key->node;

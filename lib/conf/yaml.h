@@ -15,12 +15,13 @@
 #include "lib/base/err.h"
 
 struct inc_yaml;      /* a YAML document */
-struct inc_yaml_node; /* a mapping, sequence or scalar in a document */
+struct inc_yaml_node; /* a node of a document: a mapping, a sequence or a scalar */
 
-/* Reads a file. Returns 0 or -errno. Anchors are allowed, but duplicate keys and files over 16 MiB
- * are errors. */
+/* Reads a YAML file into *doc. Returns 0 or -errno. Anchors are allowed, but duplicate keys and
+ * files over 16 MiB are errors. */
 int inc_yaml_load(const char *path, struct inc_yaml **doc, struct inc_err *err);
-/* Does the same with a text in memory. name stands for the path in error messages. */
+/* Does the same as inc_yaml_load(), with a text in memory. name stands for the path in error
+ * messages. */
 int inc_yaml_parse(const char *name, const char *text, size_t len, struct inc_yaml **doc,
 		   struct inc_err *err);
 void inc_yaml_free(struct inc_yaml *doc);
@@ -30,7 +31,7 @@ const struct inc_yaml_node *inc_yaml_root(const struct inc_yaml *doc);
  * has the text alone. */
 int inc_yaml_error(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Does the same with a va_list. */
+/* Does the same as inc_yaml_error(), with a va_list. */
 int inc_yaml_verror(const struct inc_yaml_node *node, struct inc_err *err, const char *fmt,
 		    va_list ap) __attribute__((format(printf, 3, 0)));
 
@@ -42,7 +43,8 @@ const struct inc_yaml_node *inc_yaml_at(const struct inc_yaml_node *seq, size_t 
 /* Returns the text of a scalar, and NULL for any other node. */
 const char *inc_yaml_text(const struct inc_yaml_node *node);
 
-/* Check that node is a mapping, or a sequence. They return 0, or -EINVAL with a message. */
+/* These two check that node is a mapping, or a sequence. They return 0, or -EINVAL with a
+ * message. */
 int inc_yaml_want_map(const struct inc_yaml_node *node, struct inc_err *err);
 int inc_yaml_want_seq(const struct inc_yaml_node *node, struct inc_err *err);
 /* Checks the keys of a mapping. Returns -EINVAL with a message if the mapping has a key that is not

@@ -5,8 +5,8 @@
 #include <string.h>
 #include "lib/conf/yaml.h"
 
-/* Whether YAML reads the text without quotes as the same text. It does not if the text has an
- * indicator, is a number, or is one of YAML's words. */
+/* Whether a text can be written without quotes, so that YAML reads it as the same text. It cannot
+ * if it has an indicator, is a number, or is one of YAML's words. */
 static bool plain(const char *text)
 {
 	static const char *const words[] = {"true", "false", "yes", "no", "on",
@@ -73,7 +73,8 @@ static void write_entry(FILE *out, const json_t *value, int depth)
 	}
 }
 
-/* Prints a mapping or list. continued: the dash of an outer list has begun the first line. */
+/* Prints a mapping or list at a depth of indentation. continued: the dash of an outer list stands
+ * on the first line already, so that line is not indented. */
 static void write_nested(FILE *out, const json_t *value, int depth, bool continued)
 {
 	const char *key;

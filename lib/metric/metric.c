@@ -38,7 +38,7 @@ static json_t *find_family(json_t *families, const char *name)
 	return NULL;
 }
 
-/* The properties that all samples of a family share. */
+/* The head of a family: the properties that all its samples share. */
 struct head {
 	const char *name;
 	const char *unit;

@@ -44,13 +44,14 @@ struct inc_metric {
 
 #define INC_METRICS(table) (table), sizeof(table) / sizeof((table)[0])
 
-/* Adds "name": value to object for each figure of the struct at values. */
+/* Adds a pair "name": value to the JSON object for each figure of the table, with the values from
+ * the struct at values. */
 void inc_metric_json(const struct inc_metric *table, size_t n, const void *values, json_t *object);
 
 /*
- * Adds a sample of each figure to families. The sample goes into the family "inc_<room>_<name>",
- * which this makes if it is missing. It takes over the caller's reference to labels; NULL: no
- * labels.
+ * Adds a sample of each figure to families. The sample of figure NAME goes into the family
+ * "inc_<room>_<NAME>", which this function makes if it is missing. It takes over the caller's
+ * reference to labels; NULL: no labels.
  */
 void inc_metric_sample(json_t *families, const char *room, const struct inc_metric *table, size_t n,
 		       const void *values, json_t *labels);
@@ -74,8 +75,8 @@ struct inc_label {
 	const char *value;
 };
 
-/* These print the same text in parts and without JSON: first the head of a figure's family, and
- * then its samples, from the structs at values. labels may be NULL. */
+/* These print Prometheus text in parts and without JSON: first the head of a figure's family, and
+ * then its samples, each from the struct at values. labels may be NULL. */
 void inc_metric_print_head(FILE *out, const char *room, const struct inc_metric *m);
 void inc_metric_print_sample(FILE *out, const char *room, const struct inc_metric *m,
 			     const void *values, const struct inc_label *labels);

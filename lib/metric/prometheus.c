@@ -138,8 +138,8 @@ static void print_json_sample(FILE *out, const struct family *f, const json_t *s
 	put_value(out, f, json_integer_value(value));
 }
 
-/* Whether the list has n numbers that are not negative. growing: each number must also be larger
- * than the one before. */
+/* Whether a JSON list has exactly n numbers, none of them negative. growing: each number must also
+ * be larger than the one before. */
 static bool are_numbers(const json_t *list, size_t n, bool growing)
 {
 	json_int_t last = -1, number;
@@ -218,7 +218,7 @@ void inc_metric_print(FILE *out, const json_t *families)
 	}
 }
 
-/* Returns how Prometheus names a family. name: a buffer for the family's full name. */
+/* Returns a figure's family as Prometheus names it. name: a buffer for the family's full name. */
 static struct family family_of(const char *room, const struct inc_metric *m,
 			       char name[INC_METRIC_NAME_LEN])
 {

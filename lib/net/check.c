@@ -9,8 +9,8 @@
 
 int inc_ifname_check(const char *text, struct inc_err *err)
 {
-	/* The kernel allows other bytes in names of interfaces, too, but messages of the control
-	 * plane do not. */
+	/* a name must be printable ASCII, because messages of the control plane allow no other
+	 * bytes in names of interfaces, although the kernel does */
 	if (inc_is_word(text) && strlen(text) < IF_NAMESIZE && !strchr(text, '/'))
 		return 0;
 	return inc_err_set(err, EINVAL, "'%.300s' is not an interface name of printable ASCII",

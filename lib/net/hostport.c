@@ -9,8 +9,8 @@
 #include "lib/base/os.h"
 #include "lib/net/hostport.h"
 
-/* Finds the host and the port in the text. The port is NULL if the text has none. Returns false if
- * the text does not have the form of an address. */
+/* Splits an address at the colon into host and port. *port becomes NULL if the text has no port.
+ * Returns false if the text is neither HOST, HOST:PORT nor an IPv6 address. */
 static bool split(const char *text, const char **host, size_t *len, const char **port)
 {
 	const char *colon = strrchr(text, ':'), *end;
@@ -46,7 +46,8 @@ static bool take_port(const char *text, unsigned int least, unsigned int *out)
 	return p != text && !*p && v >= least && v <= 65535;
 }
 
-/* Parses HOST or HOST:PORT. Returns the reason why the text is invalid; NULL: it is valid. */
+/* Parses HOST or HOST:PORT into out. least: the least port that is allowed. Returns the reason why
+ * the text is invalid; NULL: it is valid. */
 static const char *take_text(const char *text, unsigned int least, unsigned int default_port,
 			     struct inc_hostport *out)
 {

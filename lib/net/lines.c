@@ -15,7 +15,8 @@ void inc_lines_free(struct inc_lines *l)
 
 char *inc_lines_space(struct inc_lines *l, size_t *room)
 {
-	const size_t most = l->max_line + 2; /* limit of a line with carriage return and newline */
+	/* limit of a line, with its carriage return and newline */
+	const size_t most = l->max_line + 2;
 	size_t want;
 	char *more;
 
@@ -50,8 +51,8 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	json_t *value;
 
 	value = json_loadb(line, len, JSON_REJECT_DUPLICATES, &error);
-	/* err does not quote the line, because jansson's text may cut a UTF-8 character in the
-	 * middle */
+	/* err does not quote the line, because the excerpt that jansson reports may cut a UTF-8
+	 * character in the middle */
 	if (!value)
 		return inc_err_set(err, EBADMSG, "not JSON (column %d)", error.column);
 	if (!json_is_object(value)) {
@@ -62,7 +63,8 @@ static int read_object(const char *line, size_t len, json_t **object, struct inc
 	return 1;
 }
 
-/* first byte of the alert by which a TLS peer answers a line; no JSON begins with it */
+/* first byte of the TLS alert with which a peer that expects TLS answers a line of JSON; no JSON
+ * begins with this byte */
 #define TLS_ALERT 0x15
 
 int inc_lines_next(struct inc_lines *l, json_t **object, struct inc_err *err)
@@ -104,6 +106,6 @@ char *inc_line_of(const json_t *object, size_t *len)
 	if (!text)
 		return NULL;
 	*len = strlen(text);
-	text[(*len)++] = '\n'; /* the newline replaces the final 0 */
+	text[(*len)++] = '\n'; /* the newline takes the place of the text's final 0 */
 	return text;
 }

@@ -12,10 +12,10 @@
 
 void inc_listener_refused(const char *why)
 {
-	/* time of the last line in the log; static, because the shortage concerns the whole
+	/* time when this warning was last logged; static, because the shortage concerns the whole
 	 * process */
 	static uint64_t told_at_ns;
-	static unsigned int more; /* number of lines that were left out since then */
+	static unsigned int more; /* number of warnings that were not logged since then */
 	const uint64_t now_ns = inc_now_ns();
 
 	if (told_at_ns && now_ns - told_at_ns < QUIET_S * INC_NSEC_PER_SEC) {

@@ -16,9 +16,10 @@
 
 struct inc_lookup {
 	struct inc_hostport at;
-	int fd;           /* an eventfd, which is readable once there is an answer */
-	atomic_uint refs; /* number of references; the owner and the thread hold one each */
-	/* These belong to the thread until done is set, and then to the owner. */
+	int fd; /* an eventfd, which is readable once there is an answer */
+	/* number of references: one of the look-up's owner, and one of the thread */
+	atomic_uint refs;
+	/* Until done is set, the members below belong to the thread, and then to the owner. */
 	atomic_bool done;
 	struct addrinfo *list;
 	int code;  /* return value of getaddrinfo() */

@@ -22,7 +22,8 @@ struct inc_timer {
 struct inc_loop {
 	/* Runs the loop until event_base_loopbreak(). Returns 0, or -EIO if the loop cannot run. */
 	int (*run)(struct event_base *base);
-	/* The functions below of the same names. */
+	/* Functions of timers, for inc_timer_arm(), inc_timer_stop() and inc_timer_runs(), which
+	 * call them. */
 	int (*arm)(struct inc_timer *timer, unsigned int ms);
 	void (*stop)(struct inc_timer *timer);
 	bool (*runs)(const struct inc_timer *timer);

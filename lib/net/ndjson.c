@@ -31,16 +31,17 @@ struct inc_ndjson {
 	struct bufferevent *bev;  /* the socket's bufferevent, which only reads */
 	struct evbuffer *out;     /* bytes to be written to the socket */
 	struct inc_tls_link *tls; /* TLS of the connection; NULL: it is not encrypted */
-	struct event *writable;   /* event for a writable socket, added while out has bytes */
-	struct inc_timer *stall;  /* timer for the peer to read, which runs while writable waits */
+	struct event *writable;   /* event for a writable socket, added while `out` has bytes */
+	struct inc_timer *stall;  /* time limit for the peer to read some bytes of `out` */
 	struct inc_timer *pause;  /* timer of the owner's pause; NULL: the owner never pauses */
-	struct inc_timer *timer;  /* timer for a message, a deferred call of closed, or draining */
+	struct inc_timer
+		*timer; /* timer of an unfinished line, of a call of `closed`, or of draining */
 	struct inc_ndjson_limits limits;
 	struct inc_lines lines;
 	struct inc_ndjson_ops ops;
 	void *arg;
 	bool line_open;    /* the timer runs because a line has begun */
-	bool failed;       /* the connection has failed, so closed is due or was called */
+	bool failed;       /* the connection has failed, so `closed` is due or was called */
 	bool reported;     /* closed was called */
 	bool dead;         /* the owner has freed the connection, and it is draining */
 	bool peer_done;    /* the peer has closed its direction, but may still read */
@@ -96,9 +97,9 @@ __attribute__((format(printf, 3, 4))) static void fail(struct inc_ndjson *conn, 
 }
 
 /*
- * Calls closed if the connection has failed. Only from the loop, and last in its callback. It must
- * not wait for a later turn of the loop, because messages on other connections must come after it.
- * Otherwise a peer that has reconnected would be taken for a second one.
+ * Calls the owner's `closed` if the connection has failed. Only callbacks of the loop call this, as
+ * their last statement. It must not wait for a later turn of the loop, because messages on other
+ * connections must come after it. Otherwise a reconnected peer would count as a second one.
  */
 static void report(struct inc_ndjson *conn)
 {
@@ -116,8 +117,8 @@ static void on_timer(void *arg)
 		drain_end(conn);
 		return;
 	}
-	/* if bytes are unread, this process is late and not the peer, after a standstill or under
-	 * load */
+	/* if the kernel has unread bytes, this process is late and not the peer, as after a
+	 * standstill */
 	if (!conn->failed && inc_wait_has_unread(bufferevent_getfd(conn->bev))) {
 		inc_timer_arm(conn->timer, UNREAD_MS);
 		return;
@@ -204,7 +205,7 @@ static int remove_tls(struct inc_ndjson *conn, struct evbuffer *in, char *space,
 		if (n)
 			break;
 	}
-	/* the bytes read may cause an answer of TLS, such as new keys */
+	/* decrypted bytes may cause an answer of TLS to the peer, such as new keys */
 	if (queue_tls(conn) && n >= 0)
 		n = inc_err_set(&err, ENOMEM, "out of memory");
 	if (n == -ECONNRESET) {
@@ -237,7 +238,7 @@ static bool take_bytes(struct inc_ndjson *conn, struct evbuffer *in)
 	return n > 0;
 }
 
-/* Whether the owner wants to receive nothing for now. If so, this starts the pause. */
+/* Whether the owner wants a pause, in which the connection reads nothing. If so, starts it. */
 static bool pauses(struct inc_ndjson *conn)
 {
 	const unsigned int ms = conn->pause ? conn->ops.waits(conn, conn->arg) : 0;
@@ -277,8 +278,8 @@ static void take_lines(struct inc_ndjson *conn, struct evbuffer *in)
 	}
 }
 
-/* Takes all that has been read, unless the connection pauses and reads no more. So libevent reads
- * ahead only what one call of it reads, 16 KiB. */
+/* Processes all bytes that libevent has read, unless the connection pauses and so reads no more. So
+ * libevent reads ahead only what one call of it reads, 16 KiB. */
 static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
@@ -353,8 +354,8 @@ static int write_some(struct inc_ndjson *conn)
 	return 0;
 }
 
-/* stalled: the peer has read nothing for the time limit. After a standstill of this process that
- * time may have passed although the socket has room. */
+/* Writes queued bytes. stalled: the peer has read nothing for the time limit. After a standstill of
+ * this process that time may have passed although the socket has room. */
 static void write_more(struct inc_ndjson *conn, bool stalled)
 {
 	const size_t waits = evbuffer_get_length(conn->out);
@@ -542,7 +543,7 @@ void inc_ndjson_flush(struct inc_ndjson *conn)
 {
 	size_t before = 0, waits = conn->failed ? 0 : evbuffer_get_length(conn->out);
 
-	/* each call of write_some() writes only a few pieces */
+	/* repeat the call while the queue shrinks, because one call writes only a few pieces */
 	for (; waits && waits != before; waits = evbuffer_get_length(conn->out)) {
 		before = waits;
 		if (write_some(conn))
@@ -572,7 +573,7 @@ void inc_ndjson_free(struct inc_ndjson *conn)
 			return;
 		}
 	}
-	/* even with a timeout of 0 the loop writes what it can before the timer runs */
+	/* even with a timeout of 0 the loop writes what the socket accepts before the timer runs */
 	inc_timer_arm(conn->timer, draining->n > DRAIN_MAX ? 0 : DRAIN_TIMEOUT_S * 1000);
 	if (!conn->peer_done)
 		bufferevent_enable(conn->bev, EV_READ);

@@ -17,8 +17,8 @@
 
 struct inc_ndjson;
 
-/* Connections that their owner has freed and whose last lines are still being sent. All zero:
- * none. */
+/* A list of draining connections: their owner has freed them, and their last lines are still being
+ * sent. A struct of zeros is an empty list. */
 struct inc_ndjson_draining {
 	LIST_HEAD(, inc_ndjson) list;
 	unsigned int n;
@@ -34,8 +34,9 @@ struct inc_ndjson_ops {
 	 * within a function below. The owner then calls inc_ndjson_free().
 	 */
 	void (*closed)(struct inc_ndjson *conn, int code, const char *reason, void *arg);
-	/* Returns for how many milliseconds the connection shall deliver and read nothing; 0: it
-	 * goes on. The function may be NULL: then the connection never pauses. */
+	/* Asks the owner to pause: returns for how many milliseconds the connection shall deliver
+	 * and read nothing; 0: no pause. The function may be NULL, and then the connection never
+	 * pauses. */
 	unsigned int (*waits)(struct inc_ndjson *conn, void *arg);
 	/* Reports that all queued bytes have been given to the kernel. It is called from the loop,
 	 * and may be NULL. */
@@ -48,8 +49,8 @@ struct inc_ndjson_limits {
 	/* time limit for the completion of a line, and for the peer to read some of the queue; 0:
 	 * no limit */
 	unsigned int message_timeout_ms;
-	/* The list for connections that drain, which belong to the same loop. NULL: the list of the
-	 * process, if it has only one loop. */
+	/* List to which the connection goes when it drains. All connections of a list belong to one
+	 * event loop. NULL: the list of the process, if it has only one loop. */
 	struct inc_ndjson_draining *draining;
 };
 

@@ -19,7 +19,7 @@ struct inc_interface_place {
  * for a missing name. Returns -ENODEV if no interface of this network namespace has the name, or
  * another -errno if the kernel did not answer. */
 int inc_interface_find(const char *ifname, struct inc_interface_place *out);
-/* Does the same for the interface with this index. */
+/* Does the same as inc_interface_find(), for the interface with this index. */
 int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 /* Reads the MAC address of the interface with this index. Returns -ENODEV if it is no Ethernet
  * interface, or another -errno. */

@@ -35,8 +35,8 @@ int inc_race_ended(int fd)
 	return ECONNREFUSED;
 }
 
-/* Handles the result of a runner, that is an attempt to connect, which is connected or has
- * failed. */
+/* Handles the end of one attempt to connect, which is connected or has failed. runner: the
+ * attempt. */
 static void finish(struct inc_race *race, struct pollfd *runner)
 {
 	int err = inc_race_ended(runner->fd);
@@ -64,7 +64,8 @@ static void start(struct inc_race *race, const struct addrinfo *ai)
 	}
 }
 
-/* Finishes the runners that are connected or have failed, until one is connected. */
+/* Checks the attempts that are under way, and handles those that are connected or have failed,
+ * until one is connected. */
 static void look(struct inc_race *race)
 {
 	unsigned int i;
@@ -106,7 +107,7 @@ int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t 
 	race->runner = calloc(race->addresses + 1, sizeof(*race->runner));
 	if (!race->runner)
 		return -ENOMEM;
-	/* every address gets a share of the time, however short it is */
+	/* shorten the head start if the deadline is near, so that every address is tried in time */
 	share_ns = now_ns < deadline_ns ? (deadline_ns - now_ns) / (race->addresses + 1) : 0;
 	if (share_ns < race->head_start_ns)
 		race->head_start_ns = share_ns;
@@ -131,7 +132,7 @@ int inc_race_step(struct inc_race *race, uint64_t *next_at_ns)
 		start(race, race->next);
 		race->next = race->next->ai_next;
 		race->start_at_ns = now_ns + race->head_start_ns;
-		look(race); /* an attempt may be connected at once */
+		look(race); /* check at once, because an attempt may be connected without a wait */
 	}
 	return race->won >= 0 ? race->won : -race->error;
 }

@@ -19,18 +19,18 @@
 struct addrinfo;
 
 struct inc_race {
-	/* sockets that are connecting; fd -1: the attempt has failed */
+	/* the attempts to connect, one socket each; fd -1: the attempt has failed */
 	struct pollfd *runner;
 	const struct addrinfo *next; /* the first address for which there was no attempt yet */
 	unsigned int addresses, started, running;
-	uint64_t start_at_ns; /* time of the attempt for that address */
+	uint64_t start_at_ns; /* time when the attempt for the address `next` begins */
 	uint64_t head_start_ns, deadline_ns;
 	int error; /* errno of the attempt that failed last */
 	int won;   /* the connected descriptor; -1: none yet */
 };
 
-/* Begins a race. The list must outlive it. Returns 0, after which inc_race_end() must be called, or
- * -ENOMEM. */
+/* Begins a race among the addresses in list, which must outlive the race. Returns 0, after which
+ * inc_race_end() must be called, or -ENOMEM. */
 int inc_race_begin(struct inc_race *race, const struct addrinfo *list, uint64_t deadline_ns);
 /*
  * Starts attempts that are due and checks those under way. Returns a connected non-blocking socket,
@@ -44,8 +44,8 @@ void inc_race_end(struct inc_race *race);
 
 /* Runs a complete race. Returns a connected socket or -errno. */
 int inc_race_run(const struct addrinfo *list, uint64_t deadline_ns);
-/* Does the same for a name. The time limit includes the look-up of the name. err does not name the
- * host. */
+/* Looks up a name, and runs a complete race among its addresses. The time limit includes the
+ * look-up. Returns like inc_race_run(). err does not name the host. */
 int inc_reach(const struct inc_hostport *at, uint64_t deadline_ns, struct inc_err *err);
 
 /* Returns the result of an attempt that has ended: 0 if it is connected to a peer, else an errno.

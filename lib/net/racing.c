@@ -11,12 +11,14 @@ struct inc_racing {
 	struct inc_race race;
 	struct event_base *base;
 	struct inc_timer *timer; /* timer of the next step */
-	struct event **watch;    /* write events, one for each runner; NULL: none */
+	/* events for writable sockets, one for each attempt to connect; NULL: none */
+	struct event **watch;
 	inc_racing_done done;
 	void *arg;
 };
 
-/* Removes the events of all runners. Called before each step, because a step closes sockets. */
+/* Removes the events for the sockets of all attempts. Called before each step of the race, because
+ * a step closes sockets. */
 static void unwatch(struct inc_racing *racing)
 {
 	unsigned int i;
@@ -95,7 +97,7 @@ int inc_racing_start(struct event_base *base, const struct addrinfo *list, uint6
 	racing->timer = inc_timer_new(base, step, racing);
 	if (racing->timer && !inc_race_begin(&racing->race, list, deadline_ns))
 		racing->watch = calloc(racing->race.addresses + 1, sizeof(*racing->watch));
-	/* the loop calls the first step, too, because only the loop may call done */
+	/* the loop makes the first step of the race, too, because only the loop may call done */
 	if (!racing->watch || inc_timer_arm(racing->timer, 0)) {
 		inc_racing_cancel(racing);
 		return -ENOMEM;

@@ -28,9 +28,9 @@
 #define LIFETIME_S 30 /* limit of a connection's time in any case */
 #define SWEEP_MS   100
 
-/* A connection. libevent does not report when a connection without a request ends. So we hold a
- * second reference to the connection's bufferevent. When libevent has finished with that, its
- * callbacks are unset. */
+/* A client's connection. libevent does not report when a connection without a request ends. So we
+ * hold a second reference to the connection's bufferevent, whose callbacks are unset once libevent
+ * has finished with it. */
 struct scrape_conn {
 	struct bufferevent *bev;
 	uint64_t opened_at_ns;
@@ -38,7 +38,7 @@ struct scrape_conn {
 	LIST_ENTRY(scrape_conn) entry;
 };
 
-/* A page that is being sent. */
+/* The answer to one request, which is sent in parts. */
 struct scrape_page {
 	struct inc_scrape *scrape;
 	struct evhttp_request *request;
@@ -74,8 +74,8 @@ static void page_free(struct scrape_page *page)
 	free(page);
 }
 
-/* The peer has closed the connection. libevent leaves the request of an unfinished page for us
- * to free. */
+/* Called when the client has closed its connection before its page was complete. libevent leaves
+ * the request of such a page for us to free. */
 static void on_gone(struct evhttp_connection *connection, void *arg)
 {
 	struct scrape_page *page = arg;
@@ -201,7 +201,8 @@ static bool is_late(const struct scrape_conn *c, uint64_t now_ns)
 	return now_ns - c->opened_at_ns > (c->asked ? LIFETIME_S : REQUEST_S) * INC_NSEC_PER_SEC;
 }
 
-/* Frees connections that have ended, and ends those that last too long. */
+/* Runs every SWEEP_MS while there are connections: frees those that have ended, and ends those that
+ * last too long. */
 static void on_sweep(void *arg)
 {
 	const uint64_t now_ns = inc_now_ns();
@@ -265,7 +266,8 @@ static int make_server(struct inc_scrape *s, const struct addrinfo *at)
 		evconnlistener_free(s->listener);
 		return -ENOMEM;
 	}
-	/* without a callback the listener was not enabled before */
+	/* guard and enable the listener now, because without a callback it was not enabled when it
+	 * was made */
 	return inc_listener_guard(s->listener);
 }
 

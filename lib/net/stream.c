@@ -51,7 +51,8 @@ static uint64_t soon(void)
 /* Receives some bytes and passes them to TLS. 0, -EAGAIN, -ECONNRESET at the end, or -errno. */
 static int take_some(struct inc_stream *stream, struct inc_err *err)
 {
-	char bytes[4096]; /* the buffer is on the caller's stack, which may be small */
+	/* the array is small, because it is on the caller's stack, which may be small */
+	char bytes[4096];
 	const ssize_t n = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	int ret;
 
@@ -111,8 +112,8 @@ int inc_stream_send(struct inc_stream *stream, const void *bytes, size_t n, uint
 		ret = inc_tls_link_write(stream->tls, bytes, n, NULL) ?: flush(stream, deadline_ns);
 	else
 		ret = send_all(stream->fd, bytes, n, deadline_ns);
-	/* a part of the bytes may have been sent, so shut the connection down, and its reader finds
-	 * the end */
+	/* a part of the bytes may have been sent, so no more may follow: shut the connection down,
+	 * so that its reader sees the end */
 	if (ret)
 		shutdown(stream->fd, SHUT_RDWR);
 	return ret;

@@ -65,7 +65,7 @@ static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
 	return NULL;
 }
 
-/* Stored instead of an identity: the client has offered a key with an identity that we do not
+/* The identity that is stored if the client has offered a key with an identity that we do not
  * have. */
 static const char unknown[] = "";
 
@@ -87,8 +87,8 @@ static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SES
 	if (!key)
 		return 1;
 	*session = session_of(ssl, key);
-	/* This stores the identity now. The client has it only if the handshake succeeds, and
-	 * inc_tls_identity() checks that. */
+	/* store the identity before the client has proved it, because inc_tls_identity() returns it
+	 * only if the handshake has succeeded */
 	SSL_set_app_data(ssl, (char *)key->identity);
 	return *session != NULL;
 }
@@ -366,7 +366,8 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 	if (SSL_is_init_finished(ssl) || ERR_GET_LIB(code) != ERR_LIB_SSL)
 		return NULL;
 	switch (ERR_GET_REASON(code)) {
-	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* this side has no certificate that can sign */
+	/* OpenSSL has found no certificate of this side that can sign */
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
 		if (tls->server && !tls->keys.n)
 			return "our certificate's key makes no signature that the other side "
 			       "accepts";
@@ -377,7 +378,8 @@ static const char *mixed_up(const SSL *ssl, unsigned long code)
 		return !tls->server && tls->keys.n
 			       ? "the other side shows a certificate and accepts no key"
 			       : NULL;
-	case SSL_R_TLSV1_ALERT_UNKNOWN_CA: /* the client uses keys, so it has no CA */
+	/* the client uses keys, so it has no CA and rejects our certificate */
+	case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
 		return tls->server && !tls->keys.n && SSL_get_app_data(ssl)
 			       ? "the other side offers a key, but we use certificates"
 			       : NULL;
@@ -402,8 +404,8 @@ static const char *wrong_key(const SSL *ssl, unsigned long code)
 	switch (ERR_GET_REASON(code)) {
 	case SSL_R_BINDER_DOES_NOT_VERIFY:
 		return tls->server ? "we have another secret for" : NULL;
-	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM: /* we know no such key, and have no certificate,
-						       either */
+	/* we have neither the client's key nor a certificate */
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
 		return tls->server ? "we have no such key" : NULL;
 	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
 	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:

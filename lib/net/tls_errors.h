@@ -17,13 +17,14 @@
 
 struct inc_tls_errors;
 
-/* Each such function has this as the last of its declarations. */
+/* Declares a variable that keeps the thread's errors until the function returns. A function that
+ * protects the queue has this as its last declaration. */
 #define INC_TLS_OWN_ERRORS()               \
 	struct inc_tls_errors *kept_errors \
 		__attribute__((cleanup(inc_tls_errors_restore), unused)) = inc_tls_errors_keep()
 
-/* Empties the queue and returns its errors. NULL: the queue was empty, which is the usual case, or
- * there was no memory to store the errors. */
+/* Empties the thread's queue of OpenSSL errors and returns them. NULL: the queue was empty, which
+ * is the usual case, or there was no memory to store the errors. */
 struct inc_tls_errors *inc_tls_errors_keep(void);
 /* Replaces the errors in the queue by the stored ones. Frees *kept. */
 void inc_tls_errors_restore(struct inc_tls_errors **kept);

@@ -21,7 +21,8 @@ struct inc_tls_link {
 	BIO *in, *out;
 	/* plain bytes that were written before the handshake was done */
 	BIO *kept;
-	/* identity of the client; "": it is not authenticated, or we are the client */
+	/* identity of the client that the handshake has authenticated; "": none yet, or we are the
+	 * client */
 	char identity[INC_TLS_IDENTITY_MAX + 1];
 	unsigned int key_updates;
 	bool begun;  /* the peer has sent bytes */
@@ -61,7 +62,8 @@ struct inc_tls_link *inc_tls_link_new(struct inc_tls *tls, const char *host, str
 	SSL_set_msg_callback(link->ssl, on_message);
 	SSL_set_msg_callback_arg(link->ssl, link);
 	if (!SSL_is_server(link->ssl))
-		/* the call makes the client's first message; the handshake cannot be done yet */
+		/* a client begins the handshake, which cannot be done yet, so the return value does
+		 * not matter */
 		SSL_do_handshake(link->ssl);
 	return link;
 
@@ -93,8 +95,8 @@ static int broken(struct inc_tls_link *link, int ret, struct inc_err *err)
 	return inc_tls_why(link->ssl, ret, err);
 }
 
-/* If the peer's first byte does not begin a TLS record, answers with an alert. OpenSSL sends
- * nothing to such a peer, and its program could not report why it gets no answer. */
+/* Fails because the peer's first byte does not begin a TLS record, and answers with an alert.
+ * OpenSSL sends nothing to such a peer, whose program could then not report the reason. */
 static int not_tls(struct inc_tls_link *link, struct inc_err *err)
 {
 	static const unsigned char protocol_version[] = {

@@ -17,9 +17,10 @@ int inc_wait_poll(struct pollfd *pfd, unsigned int n, int timeout_ms);
  * is readable. stop_fd -1: none. */
 int inc_wait_for(int fd, short events, int stop_fd, uint64_t deadline_ns);
 
-/* Whether the kernel has bytes of the peer that this process has not read yet. */
+/* Whether the kernel holds bytes that the peer has sent and that this process has not read yet. */
 bool inc_wait_has_unread(int fd);
-/* Does the same as inc_ndjson_check_open(), for a descriptor. */
+/* Does the same as inc_ndjson_check_open(), for a descriptor: whether the peer has closed its
+ * direction. */
 int inc_wait_check_open(int fd, struct inc_err *err);
 
 #endif

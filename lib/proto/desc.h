@@ -21,7 +21,7 @@
 	_(REDUCE, reduce)                                                                    \
 	_(BROADCAST, broadcast)                                                              \
 	_(BARRIER, barrier)                                                                  \
-	/* a Reduce of each rank's block, or a Broadcast of each block, one after another */ \
+	/* on the wire: a Reduce, or a Broadcast, of each rank's block, one after another */ \
 	_(REDUCE_SCATTER, reducescatter)                                                     \
 	_(ALL_GATHER, allgather)
 
@@ -47,12 +47,12 @@ enum inc_operator {
 	INC_OPERATORS(_)
 #undef _
 		INC_N_OPERATORS,
-	/* Switches add up for AVG, and the ranks divide the sum. It has its own number, so that
-	 * a switch detects ranks of which some want the sum and some the average. */
+	/* The operator AVG: switches compute a sum, and the ranks divide it. AVG has its own
+	 * number, so that a switch detects if some ranks want the sum and others the average. */
 	INC_OPERATOR_AVG = INC_N_OPERATORS,
 };
 
-/* The element types: _(NAME, name, bytes, whether the type has a sign) */
+/* The element types, one row each: _(NAME, name, size in bytes, 1 if the type has a sign) */
 #define INC_DTYPES(_)           \
 	_(INT32, int32, 4, 1)   \
 	_(UINT32, uint32, 4, 0) \
@@ -64,11 +64,11 @@ enum inc_operator {
 	_(UINT8, uint8, 1, 0)
 
 /*
- * Types that an XDP switch treats as the integer of their size and sign. Each has its own number,
- * so that the switch detects ranks whose descriptors differ. FLOAT32 to BFLOAT16 are floats that
- * are only passed on, or that hosts have mapped to integers with the same order (MIN, MAX). AGREED
- * and FIXED are the two passes of a sum of floats (docs/floats.md): the sum's exponents and its
- * elements. The columns are those of INC_DTYPES.
+ * Types that an XDP switch treats as the integer of the same size and sign. Each has its own
+ * number, so that the switch detects ranks whose descriptors differ. FLOAT32 to BFLOAT16 are floats
+ * that are only passed on, or that hosts have mapped to integers with the same order (MIN, MAX).
+ * AGREED and FIXED are the two passes of a sum of floats (docs/floats.md): the sum's exponents and
+ * its elements. The rows have the columns of INC_DTYPES.
  */
 #define INC_GUISES(_)               \
 	_(FLOAT32, float32, 4, 1)   \
@@ -84,7 +84,8 @@ enum inc_dtype {
 	INC_DTYPES(_)
 #undef _
 		INC_N_DTYPES,
-	/* the next enumerator, which is the first guise, has the value INC_N_DTYPES */
+	/* makes the next enumerator, which is the first type of INC_GUISES, equal to
+	 * INC_N_DTYPES */
 	INC_DTYPE_BEFORE_GUISES = INC_N_DTYPES - 1,
 #define _(NAME, name, bytes, sign) INC_DTYPE_##NAME,
 	INC_GUISES(_)
@@ -100,7 +101,7 @@ enum inc_dtype {
 	INC_N_NATIVES = INC_DTYPE_BFLOAT16 - INC_DTYPE_FLOAT32 + 1,
 };
 
-/* limit of the ranks of a communicator, because a descriptor can name each as the root */
+/* limit of the ranks of a communicator, because 12 bits of a descriptor name the root */
 #define INC_MAX_RANKS     4096
 #define INC_DESC_SEQ_MASK 0x3ffu
 #define INC_DESC(coll, op, dtype, root, seq)                                           \
@@ -124,8 +125,9 @@ static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 #undef _
 }
 
-/* Whether a switch knows this collective and type (it knows all operators), and the length is a
- * multiple of the element. That limits the pad of a packet, too. */
+/* Whether a descriptor has a known collective and element type, and a message of so many bytes has
+ * whole elements. Every operator is known. The check of the length limits the pad of a packet,
+ * too. */
 static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
 {
 	__u32 element = inc_element_bytes(desc);
@@ -133,15 +135,15 @@ static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __
 	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && element && !(bytes & (element - 1));
 }
 
-/* Whether the operator works on bits. Such operators do not exist for floats, and do not depend
- * on the byte order. */
+/* Whether the operator is AND, OR or XOR, which work on bits. These do not exist for floats, and do
+ * not depend on the byte order. */
 static inline __attribute__((always_inline)) _Bool inc_bitwise(__u32 op)
 {
 	return op == INC_OPERATOR_AND || op == INC_OPERATOR_OR || op == INC_OPERATOR_XOR;
 }
 
-/* Whether all ranks must send data, all the same amount. In other collectives only some ranks
- * send data. */
+/* Whether all ranks must send data in this collective, all the same amount. In other collectives
+ * only some ranks send data. */
 static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 {
 	switch (INC_DESC_COLL(desc)) {
@@ -154,14 +156,15 @@ static inline __attribute__((always_inline)) _Bool inc_all_give(__u32 desc)
 	}
 }
 
-/* Whether the elements are floats that are reduced and not only passed on. */
+/* Whether the collective reduces floats. In other collectives floats are only passed on, like any
+ * data. */
 static inline __attribute__((always_inline)) _Bool inc_reduces_floats(__u32 desc)
 {
 	return inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_FLOAT32 &&
 	       INC_DESC_DTYPE(desc) < INC_DTYPE_FLOAT32 + INC_N_NATIVES;
 }
 
-/* Whether the descriptor on the wire requests that floats are added as floats. */
+/* Whether a descriptor on the wire requests that the switch adds floats as floats. */
 static inline __attribute__((always_inline)) _Bool inc_desc_is_native(__u32 desc)
 {
 	return inc_all_give(desc) && INC_DESC_DTYPE(desc) >= INC_DTYPE_NATIVE &&
@@ -194,7 +197,7 @@ static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 	       INC_DESC_COLL(desc) == INC_COLL_ALL_GATHER;
 }
 
-/* Whether the collective depends on its root. */
+/* Whether the root rank matters to the collective. */
 static inline __attribute__((always_inline)) _Bool inc_has_root(__u32 desc)
 {
 	return INC_DESC_COLL(desc) != INC_COLL_ALLREDUCE && INC_DESC_COLL(desc) != INC_COLL_BARRIER;

@@ -20,7 +20,7 @@
 #define INC_IP_VER_IHL_TOS 0x4500 /* first word of IPv4: version 4, header of 20 bytes, TOS 0 */
 #define INC_IP_TTL         64
 
-/* The ends of a connection, in the terms of the IP and UDP headers. */
+/* The addresses and ports of a packet on a connection, as the IP and UDP headers have them. */
 struct inc_roce_path {
 	__be32 saddr;
 	__be32 daddr;
@@ -88,7 +88,8 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 	__be16 ttl_proto = inc_be16(INC_IP_TTL << 8 | INC_IP_PROTO_UDP);
 	__u32 sum = inc_be16(INC_IP_VER_IHL_TOS);
 
-	/* the byte order does not matter to a ones' complement sum */
+	/* a ones' complement sum of big-endian words is the same in either byte order, so words are
+	 * added as they are */
 	sum += inc_be16(ip_len);
 	sum += inc_be16(id);
 	sum += flags;

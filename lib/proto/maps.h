@@ -17,9 +17,9 @@
 #include "lib/proto/roce.h"
 
 #define INC_ABI_VERSION 9
-/* limit of the children of a communicator in passthrough mode */
+/* limit of a communicator's children in passthrough mode */
 #define INC_MAX_CHILDREN 32
-/* limit of the connections of a communicator, which includes that to the parent */
+/* limit of a communicator's connections, which are those to the children and one to the parent */
 #define INC_MAX_CONNECTIONS (INC_MAX_CHILDREN + 1)
 #define INC_MAX_SLOTS       4096
 #define INC_MAX_LOG2_SLOTS  12
@@ -77,8 +77,9 @@ INC_INLINE __u32 inc_conn_place_of(__u32 qpn, __u32 places)
 	return qpn & (places - 1);
 }
 
-/* The number of places in inc_conn_place. With all connections in use, one in nine of the
- * controller's random queue pair numbers shares its place. */
+/* The number of places in inc_conn_place, at least four times the connections. So even if all
+ * connections are in use, at most one in nine of the controller's random queue pair numbers finds
+ * its place taken. */
 INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 {
 	__u32 places = 1;
@@ -88,11 +89,13 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 	return places;
 }
 
-#define INC_CONN_F_UDP_CSUM  0x1  /* results carry a UDP checksum (lets the peer use UDP_GRO) */
-#define INC_CONN_F_FIXED_MAC 0x2  /* the peer's MAC address is configured and never changes */
-#define INC_CONN_F_UP        0x4  /* the peer is the parent switch */
-#define INC_CONN_F_SWITCH    0x8  /* the peer is a switch, parent or child */
-#define INC_CONN_F_OWN_MAC   0x10 /* own_mac is configured; else it follows that of the port */
+/* results to the peer have a UDP checksum, so that the peer can use UDP_GRO */
+#define INC_CONN_F_UDP_CSUM  0x1
+#define INC_CONN_F_FIXED_MAC 0x2 /* the peer's MAC address is configured and never changes */
+#define INC_CONN_F_UP        0x4 /* the peer is the parent switch */
+#define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
+/* own_mac is configured; otherwise own_mac follows the MAC address of the port */
+#define INC_CONN_F_OWN_MAC 0x10
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -114,11 +117,11 @@ union inc_mac {
  */
 struct inc_conn_cfg {
 	__u32 comm; /* the communicator: index into inc_comm_cfg */
-	/* number of the child, 0..children-1, where children of one port stand together; for the
-	 * parent: children */
+	/* number of the child in the communicator, from 0 to children - 1, where children of one
+	 * port stand together; the parent has the number `children` */
 	__u32 child;
-	/* rank of the child; for a child switch the lowest rank below it; for the parent the lowest
-	 * rank below this switch */
+	/* rank of the child; for a child that is a switch, the lowest rank below it; for the
+	 * parent, the lowest rank below this switch */
 	__u32 rank;
 	__u32 ifindex;          /* packets of this connection must arrive at this interface */
 	struct inc_rc_end own;  /* the switch's end; its PSN is that of result 0 to the peer */
@@ -140,22 +143,24 @@ struct inc_conn_cfg {
  * (inc_switch_found_peer()). Each state has two cache lines of its own.
  */
 struct inc_conn_state {
-	/* number r of the next packet expected; all packets before it are stored */
+	/* number r of the next packet expected from the peer; all packets before it are stored */
 	__u64 rx_next;
-	__u64 tx_acked;  /* the peer has acknowledged all packets sent to it before this r */
-	__u64 ack_asked; /* one past the highest r whose packet has requested an ACK */
-	/* one past the highest r that XDP has acknowledged. While ack_asked > ack_sent an ACK is
-	 * owed, which the slow path sends after a delay */
+	__u64 tx_acked; /* the peer has acknowledged all packets sent to it before this r */
+	/* one past the highest r of the peer's packets that have requested an ACK */
+	__u64 ack_asked;
+	/* one past the highest r of the peer's packets that XDP has acknowledged. While ack_asked >
+	 * ack_sent the switch owes an ACK, which the slow path sends after a delay */
 	__u64 ack_sent;
-	/* cache of the ACK header's CRC: key << 32 | CRC state of its first 36 bytes */
+	/* cache of the ICRC of ACKs to the peer: key << 32 | CRC state over the first 36 bytes of
+	 * their headers */
 	__u64 ack_cache;
-	__u64 data_cache; /* cache of the CRC of a result's headers, in the same form */
+	__u64 data_cache; /* cache of the ICRC of results to the peer, in the form of ack_cache */
 	__u32 msn;        /* number of messages that the child has completed, modulo 2^24 */
 	__u32 desc;       /* descriptor of the collective in progress */
-	/* enum inc_open_message: whether the next packet is inside a multi-packet message */
+	/* enum inc_open_message: whether the peer's next packet is in the middle of a message */
 	__u8 open_message;
-	__u8 desc_valid; /* a descriptor has been received, so desc is valid */
-	/* a sequence error NAK or RNR NAK has requested rx_next, so later packets cause no further
+	__u8 desc_valid; /* desc is valid, because the peer has sent a descriptor */
+	/* a NAK 60 or RNR NAK has requested packet rx_next, so later packets cause no further
 	 * NAK */
 	__u8 nak_sent;
 	__u8 error;      /* AETH syndrome that ended the connection; 0: alive */
@@ -167,21 +172,23 @@ struct inc_conn_state {
 	__u16 ahead;
 	__u8 resv0[8];
 	__u64 duplicates; /* number of packets received with r below rx_next */
-	/* number of NAKs sent; this and the next three counters are modulo 2^32 */
+	/* number of NAKs sent to the peer; this counter and the next three are modulo 2^32 */
 	__u32 naks_sent;
 	__u32 rnrs_sent;
 	__u32 naks_received;
-	__u32 acks_received; /* number of ACKs received, with those that acknowledge nothing new */
-	/* one past the result that the last ACK acknowledged, even if that was not new */
+	/* number of ACKs received, even of those that acknowledge nothing new */
+	__u32 acks_received;
+	/* one past the result that the peer's last ACK has named, even if that acknowledged nothing
+	 * new */
 	__u64 ack_named;
 	/* The MAC address for frames to the peer: configured, from the kernel's neighbour table,
 	 * or the source of two successive frames. */
 	union inc_mac mac;
-	/* Another source MAC address that one frame had, or the address before mac changed. Frames
-	 * go to it while mac is not known. */
+	/* A second MAC address of the peer: the source of one frame that differs from mac, or the
+	 * address before mac changed. Frames go to it while mac is not known. */
 	union inc_mac mac_hint;
 	__u32 busy;     /* 1: a program works on a packet of this connection */
-	__u32 hint_psn; /* PSN of the frame with mac_hint, or INC_NO_PSN */
+	__u32 hint_psn; /* PSN of the frame that had the address mac_hint, or INC_NO_PSN */
 };
 
 enum inc_open_message {
@@ -198,8 +205,8 @@ enum inc_open_message {
  * gap are kept, and chunks complete in any order. The switch has no parent then. */
 #define INC_COMM_F_REORDER 0x10
 
-/* inc_comm_cfg.port_child[inc_port_place_of(ifindex)] is where the program looks first for a
- * communicator's children on a port. The number of places is a power of two and equals
+/* The place of an interface in inc_comm_cfg.port_child[], where the program looks first for a
+ * communicator's children on this port. The number of places is a power of two and equals
  * INC_MAX_PORTS, so interfaces that are made one after another do not share a place. */
 #define INC_PORT_PLACES 64
 INC_INLINE __u32 inc_port_place_of(__u32 ifindex)
@@ -215,18 +222,21 @@ struct inc_comm_cfg {
 	__u32 full_mask; /* mask with one bit for each child */
 	__u32 log2_slots;
 	__u32 payload; /* path MTU of the communicator, see inc_payload_ok() */
-	/* child c has connection conn_base + c; the parent has the connection after these */
+	/* first connection id of the communicator: child c has the id conn_base + c, and the parent
+	 * the id after the children's */
 	__u32 conn_base;
-	/* child c and slot s have row kept_base + (c << log2_slots) + s of inc_kept; the parent's
-	 * rows follow those of the children */
+	/* first row of the communicator in inc_kept: slot s of child c has row kept_base + (c <<
+	 * log2_slots) + s, and the parent's rows follow those of the children */
 	__u32 kept_base;
-	__u32 sum_base;     /* slot s has row sum_base + s of inc_sum and inc_slot */
+	/* first row of the communicator in inc_sum and inc_slot: slot s has row sum_base + s */
+	__u32 sum_base;
 	__u32 communicator; /* the controller's number, by which user space finds the
 			     * communicator */
-	/* first row of the communicator in inc_root_child; inc_root_row() gives the row of a
-	 * rank */
+	/* first row of the communicator in inc_root_child; rank R has row root_base +
+	 * inc_root_row_of(R) */
 	__u32 root_base;
-	/* number of these rows; a rank that has no row is not below this switch */
+	/* number of the communicator's rows in inc_root_child; a rank that has no row is not below
+	 * this switch */
 	__u32 root_rows;
 	__u32 resv[5];
 	/* The first child on the port that has this place, plus 1; 0: no port of the communicator
@@ -242,9 +252,10 @@ INC_INLINE __u32 inc_comm_conns(const struct inc_comm_cfg *comm)
 	return comm->children + (comm->flags & INC_COMM_F_UP ? 1 : 0);
 }
 
-/* Returns the r up to which a peer has received everything, as its own packets prove. The
- * parameter rx_next is the r of the peer's next packet. A child that contributes to chunk r +
- * slots has result r, even if its ACK was lost. A parent that sends result r has partial sum r. */
+/* Returns up to which r a peer must have received packets from the switch, as the peer's own
+ * packets prove. The parameter rx_next is the r of the peer's next packet. A child that contributes
+ * to chunk r + slots has result r, even if its ACK was lost. A parent that sends result r has
+ * partial sum r. */
 INC_INLINE __u64 inc_implied(const struct inc_comm_cfg *comm, const struct inc_conn_cfg *conn,
 			     __u64 rx_next)
 {
@@ -272,8 +283,8 @@ struct inc_comm_state {
 	__u64 resv[4];
 };
 
-/* inc_root_child[row]: a row says behind which child each of some ranks is. Writer: loader, before
- * it adds the look-up entries. */
+/* inc_root_child[row]: for each of INC_ROOTS_PER_ROW successive ranks, the child behind which the
+ * rank is. Writer: loader, before it adds the look-up entries. */
 #define INC_ROOTS_PER_ROW 64
 struct inc_root_row {
 	/* number of the child behind which the rank is, plus 1; 0: the rank is not below this
@@ -281,20 +292,20 @@ struct inc_root_row {
 	__u8 child_plus_1[INC_ROOTS_PER_ROW];
 };
 
-/* Returns the row of a rank, counted from the communicator's root_base. */
+/* Returns in which row of its communicator in inc_root_child a rank is, counted from root_base. */
 INC_INLINE __u32 inc_root_row_of(__u32 rank)
 {
 	return rank / INC_ROOTS_PER_ROW;
 }
 
-/* Returns the place of a rank in its row. */
+/* Returns the place of a rank inside its row of inc_root_child. */
 INC_INLINE __u8 *inc_root_place(struct inc_root_row *row, __u32 rank)
 {
 	return &row->child_plus_1[rank % INC_ROOTS_PER_ROW];
 }
 
-/* Finds the row of a rank, counted from the first row of the map. Returns false if the communicator
- * has no row for the rank, because the rank is not below this switch. */
+/* Finds the row of a rank in inc_root_child, counted from the first row of the map. Returns false
+ * if the communicator has no row for the rank, because the rank is not below this switch. */
 INC_INLINE _Bool inc_root_row(const struct inc_comm_cfg *comm, __u32 rank, __u32 *row)
 {
 	*row = comm->root_base + inc_root_row_of(rank);
@@ -338,26 +349,30 @@ struct inc_buf {
 	__u8 opcode; /* BTH opcode of a contribution or partial sum */
 	__u8 flags;  /* INC_BUF_F_* of a contribution or partial sum */
 	__u8 resv[14];
-	__be64 va;   /* RETH of a contribution in a WRITE first or only packet, as received: */
-	__be32 rkey; /* the RETH names the memory of the child for the result of this message */
+	/* The RETH of a contribution, as received, if its opcode has one. It names the child's
+	 * memory into which the result of this message is written. */
+	__be64 va;
+	__be32 rkey;
 	__be32 dmalen;
-	__u32 crc; /* CRC-32 of a result's payload and pad, from state 0 and without final xor */
-	/* ones' complement sum of a result's payload and pad, 32 bits; only with
+	__u32 crc; /* CRC-32 of a result's payload and pad, from state 0, without the final xor */
+	/* ones' complement sum (32 bits) of a result's payload and pad; valid only with
 	 * INC_COMM_F_UDP_CSUM */
 	__u32 csum;
-	__u32 givers; /* one bit for each child that sent data to this sum */
-	/* one bit for each child whose descriptor or length differs from child 0's, in a sum */
+	__u32 givers; /* mask of the children that sent data to this sum */
+	/* for a sum: mask of the children whose descriptor or length differs from that of child
+	 * 0 */
 	__u32 differ;
-	/* headers from IP to the last extended header, masked for the ICRC; they end at payload */
+	/* the packet's headers from IP to the last extended header, masked for the ICRC; they end
+	 * where payload begins */
 	__u8 hdr[INC_BUF_HDR];
 	__u8 payload[INC_MAX_PAYLOAD];
 	__u8 tail[INC_BUF_TAIL]; /* ICRC, and room so that the verifier accepts the bounds of a
 				  * copy */
 };
 
-/* The flag of a partial sum that reports its byte order to the parent: the solicited event bit
- * is set if the elements are in network order. A parent with the other order would compute wrong
- * sums, and no other field shows the order. */
+/* Returns the flag by which a partial sum reports its byte order to the parent: the solicited event
+ * bit is set if the elements are in network order. A parent with the other order would compute
+ * wrong sums, and no other field shows the order. */
 INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 {
 	return comm->flags & INC_COMM_F_NET_ORDER ? INC_BUF_F_SE : 0;
@@ -365,7 +380,8 @@ INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 
 /* inc_port[ifindex]: a port of the switch. Writer: loader. */
 struct inc_port {
-	/* number of the port, 0..ports-1; queue q of it has XSK row index * INC_PORT_QUEUES + q */
+	/* number of the port in the switch, from 0; its queue q has row index * INC_PORT_QUEUES + q
+	 * in inc_xsk */
 	__u32 index;
 };
 
@@ -373,11 +389,12 @@ struct inc_port {
 #define INC_PORT_QUEUES 16
 
 /*
- * inc_comm_ports[communicator * INC_PORTS_ROWS + row]: the ports to which a template is multicast.
- * If the frame is too short for the sum, it goes as a bare template, and the egress program adds
- * the payload to each copy from the row. Copies that the kernel makes have a page each and can
- * grow. The last copy is the frame itself, which may lack the room. So the devmap of a bare
- * template has one entry more than receivers, and the egress program drops the last copy.
+ * Rows of a communicator in inc_comm_ports[communicator * INC_PORTS_ROWS + row], a devmap each: the
+ * ports to which a template is multicast. If the frame is too short for the sum, it goes as a bare
+ * template. The egress program then adds the payload to each copy from the sum's row. Copies that
+ * the kernel makes have a page each and can grow. The last copy is the frame itself, which may lack
+ * the room. So the devmap of a bare template has one entry more than receivers, and the egress
+ * program drops the last copy.
  */
 enum inc_ports_row {
 	INC_PORTS_DOWN, /* the template is multicast to the port of each child */
@@ -390,11 +407,11 @@ enum inc_ports_row {
 };
 
 /* inc_copy[connection id of the first child on a port, or of the parent], per CPU: the number of
- * the last copy. It distinguishes the copies of one multicast, because the kernel makes them alike.
- * Writer: the egress program. */
+ * the copy that has left last. The egress program counts the copies of one multicast by it, because
+ * the kernel makes all copies alike. Writer: the egress program. */
 struct inc_copy {
-	__u64 r_plus_1; /* chunk of the last copy, plus 1; 0: none yet */
-	__u32 ordinal;  /* number of the last copy */
+	__u64 r_plus_1; /* chunk of the copy that has left last, plus 1; 0: none yet */
+	__u32 ordinal;  /* number of that copy among the copies for its port */
 	__u32 resv;
 };
 
@@ -460,7 +477,8 @@ enum inc_counter_id {
 		INC_CTR_MAX
 };
 
-/* Whether the counter is of this class. With a constant class the compiler makes a mask of it. */
+/* Whether a counter belongs to a class, such as 'D'. With a constant class the compiler makes a
+ * mask of all counters of the class. */
 INC_INLINE _Bool inc_counter_is(enum inc_counter_id id, char class)
 {
 #define _(ID, name, of, text) | (__u64)((of) == class) << INC_CTR_##ID
@@ -471,18 +489,21 @@ INC_INLINE _Bool inc_counter_is(enum inc_counter_id id, char class)
 _Static_assert(INC_CTR_MAX <= 64, "the counters of a class fit a mask");
 
 enum inc_event_type {
-	/* children differ; mask: those whose descriptor or length differs from child 0's */
+	/* the children have called different collectives; mask: the children whose descriptor or
+	 * length differs from child 0's */
 	INC_EVENT_MISMATCH = 1,
-	/* the switch has ended a connection by a fatal NAK; arg and mask are those of PEER_NAK */
+	/* the switch has ended a connection by a fatal NAK; arg: the NAK's syndrome; mask: the
+	 * child, or 0 for the parent */
 	INC_EVENT_CONN_ERROR,
-	/* a peer has sent a fatal NAK; arg: its syndrome; mask: the child, or 0 for the parent */
+	/* a peer has sent a fatal NAK; arg: the NAK's syndrome; mask: the child, or 0 for the
+	 * parent */
 	INC_EVENT_PEER_NAK,
 	INC_EVENT_RESULT_PENDING, /* result r is in its row, and the slow path must send it to
 				   * all children */
 	/* partial sum r is in its row, and the slow path must send it to the parent */
 	INC_EVENT_PARTIAL_PENDING,
-	/* The kernel's copies of a frame share their bytes, so all results are pending from now
-	 * on. The event concerns no single communicator. */
+	/* The kernel's copies of a frame share their bytes, so the slow path must send all results
+	 * from now on. The event belongs to no communicator. */
 	INC_EVENT_COPIES_SHARED,
 };
 

@@ -11,14 +11,16 @@
 #include "lib/proto/frame.h"
 #include "lib/proto/maps.h"
 
-/* The fields that a result to a child repeats from that child's contribution to the same chunk. For
- * a partial sum these fields come from the partial sum's row. */
+/* The fields that a result repeats from the contribution of the child to which it goes. A partial
+ * sum has them from its own row. */
 struct inc_mirror {
 	__u32 desc; /* the immediate, if the opcode has one */
 	__u8 opcode;
-	__u8 flags;  /* INC_BUF_F_* */
-	__be64 va;   /* RETH, if the opcode has one, as received: */
-	__be32 rkey; /* the RETH names the memory of the child for this message */
+	__u8 flags; /* INC_BUF_F_* */
+	/* The RETH as received, if the opcode has one. It names the child's memory for the result
+	 * of this message. */
+	__be64 va;
+	__be32 rkey;
 	__be32 dmalen;
 };
 

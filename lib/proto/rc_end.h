@@ -26,7 +26,8 @@ struct inc_rc_end {
 	__u32 psn; /* PSN of the first packet that this end sends */
 };
 
-/* All fields of the struct, so that a table with a row for each can assert that it has them. */
+/* A row for each field of struct inc_rc_end. A table with a row for each field can assert by their
+ * number that it has all of them. */
 #define INC_RC_END_FIELDS(_) _(ip) _(udp_port) _(kind) _(qpn) _(psn)
 
 enum inc_rc_end_field {

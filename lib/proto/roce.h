@@ -100,9 +100,9 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 #define INC_GAP_COUNT(msn)     ((msn)&0xfff)
 /*
  * Between such ends the answer to a probe has AckReq, and its MSN has three numbers. The upper one
- * repeats the lowest four bits of the probe's MSN. The next one is how many packets behind the
- * ACK's PSN are missing before one that is kept; 0: none ahead of a gap is kept. The lowest one is
- * how many results are complete, modulo 2^13.
+ * repeats the lowest four bits of the probe's MSN. The next one counts the packets behind the ACK's
+ * PSN that are missing before the first one that is kept; 0: none is kept behind a gap. The lowest
+ * one is the number of complete results, modulo 2^13.
  */
 #define INC_STATUS(probe, missing, complete) \
 	(((probe)&0xf) << 20 | (missing) << 13 | ((complete)&0x1fff))
@@ -111,11 +111,12 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 #define INC_STATUS_COMPLETE(msn) ((msn)&0x1fff)
 #define INC_STATUS_PROBES        16
 
-/* Bytes of Ethernet to BTH, which every packet has. */
+/* Length of the headers from Ethernet to BTH, which every packet has. */
 #define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-/* Bytes of IP, UDP and BTH. */
+/* Length of the headers from IP to BTH. */
 #define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
-/* The most bytes that an IP packet has besides its payload: a WRITE with an immediate. */
+/* Most bytes that an IP packet has besides its payload, which is the case of a WRITE with an
+ * immediate. */
 #define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)
 
 /* CRC-32 state after eight 0xff bytes, which stand for the masked LRH or GRH in the ICRC. The
@@ -125,7 +126,8 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 
 #define INC_OPBIT(op) (1u << INC_OP_##op)
 
-/* Whether op is in a set of opcodes. op is below 32. */
+/* Whether an opcode is in a set of opcodes, which is a mask with one bit for each. Opcodes from 32
+ * on are in no set. */
 INC_INLINE _Bool inc_op_in(__u8 op, __u32 set)
 {
 	return op < 32 && set >> op & 1;
@@ -160,9 +162,9 @@ INC_INLINE __u32 inc_ext_len(__u8 op)
 	       (op == INC_OP_ACK ? INC_AETH_LEN : 0);
 }
 
-/* The length in a RETH (DMALen). A packet that is a whole message has its own length there, because
- * a contribution and its result may differ in length, and one of them may be empty. Any other
- * packet has the length of its message. Both arguments have the byte order of the result. */
+/* Returns the length in a RETH (DMALen). A packet that is a whole message has its own length `len`
+ * there, because a contribution and its result may differ in length. Any other packet has the
+ * length of its message. Both arguments have the byte order of the return value. */
 INC_INLINE __u32 inc_dmalen(__u8 op, __u32 len, __u32 message)
 {
 	return inc_op_in(op, INC_OPS_ONLY) ? len : message;

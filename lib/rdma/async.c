@@ -2,8 +2,9 @@
 #include <errno.h>
 #include "lib/rdma/device_priv.h"
 
-/* The events that are delivered, with their kinds. Others are ignored, because completions report
- * the same (a connection is established, a queue is drained). */
+/* The events of libibverbs that subscribers receive, and the kind of each. Other events are
+ * ignored, because completions report the same (a connection is established, a queue is
+ * drained). */
 static const struct {
 	enum ibv_event_type type;
 	enum inc_rdma_event_kind kind;
@@ -64,8 +65,8 @@ void inc_rdma_unsubscribe(struct inc_rdma_device *device, struct inc_rdma_subscr
 	if (async->calling == subscriber)
 		async->left = true;
 	if (async->calling == subscriber && pthread_equal(async->caller, pthread_self()))
-		/* the subscriber may unsubscribe in its own call, and be freed before the call
-		 * returns */
+		/* forget the subscriber, which unsubscribes in its own call and may be freed before
+		 * that call returns */
 		async->calling = NULL;
 	while (async->calling == subscriber)
 		pthread_cond_wait(&async->called, &async->lock);
@@ -79,7 +80,7 @@ static bool concerns(const struct inc_rdma_event *event, const struct inc_rdma_s
 	       (!event->cq || !s->cq || s->cq == event->cq);
 }
 
-/* Returns the number of a new event. A subscriber that is added from now on does not receive the
+/* Returns the number of a new event. Subscribers that are added after this do not receive the
  * event. */
 static uint64_t take_number(struct inc_rdma_device *device)
 {
@@ -111,7 +112,8 @@ static void tell(struct inc_rdma_device *device, const struct inc_rdma_event *ev
 		pthread_mutex_unlock(&async->lock);
 		s->on_event(s, event);
 		pthread_mutex_lock(&async->lock);
-		/* if s has unsubscribed, the next one may have, too, so begin again */
+		/* if a subscriber has unsubscribed during the call, `next` may be gone as well, so
+		 * begin the list again */
 		s = async->left ? async->first : s->next;
 		async->calling = NULL;
 		pthread_cond_broadcast(&async->called);

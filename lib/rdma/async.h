@@ -26,31 +26,34 @@ enum inc_rdma_event_kind {
 	INC_RDMA_GID_CHANGE,
 	INC_RDMA_PKEY_CHANGE,
 	INC_RDMA_LID_CHANGE,
-	/* another event of a port, such as one about the subnet manager; it is only logged */
+	/* any other event of a port, such as one about the subnet manager, which is only logged */
 	INC_RDMA_PORT_OTHER,
-	/* events of a queue pair or a completion queue, which is unusable from now on */
+	/* the queue pair, or the completion queue, of the event is unusable from now on */
 	INC_RDMA_QP_FATAL,
 	INC_RDMA_CQ_FATAL,
-	/* events of the device and everything made on it */
+	/* the device has failed, with everything made on it */
 	INC_RDMA_DEVICE_FATAL,
-	INC_RDMA_DEVICE_GONE, /* a refresh of the inventory has not found the device */
+	/* the device is gone, because a refresh of the inventory has not found it */
+	INC_RDMA_DEVICE_GONE,
 	INC_RDMA_DEVICE_OTHER,
 };
 
 struct inc_rdma_event {
 	enum inc_rdma_event_kind kind;
 	uint8_t port; /* number of the port, in an event of a port; else 0 */
-	/* queue pair of QP_FATAL; only to compare with, because it may be destroyed by now */
+	/* queue pair of a QP_FATAL event; only to compare with, because it may be destroyed by
+	 * now */
 	const struct ibv_qp *qp;
-	const struct ibv_cq *cq; /* completion queue of CQ_FATAL; only to compare with */
+	const struct ibv_cq *cq; /* completion queue of a CQ_FATAL event; only to compare with */
 	const char *text;        /* static text for people, such as "port error" */
-	bool by_peer;            /* in QP_FATAL: the peer has sent an invalid request */
+	/* in a QP_FATAL event: the peer's invalid request has caused the failure */
+	bool by_peer;
 };
 
 /*
- * A subscriber, which is part of a struct of its owner (container_of). It receives all events of
- * the device itself. Its fields port, qp and cq select which events of ports, queue pairs and
- * completion queues it receives.
+ * A subscriber to a device's events, which is a member of a struct of its owner (container_of). It
+ * receives all events of the device itself. Its fields port, qp and cq select which events of
+ * ports, queue pairs and completion queues it receives.
  */
 struct inc_rdma_subscriber {
 	void (*on_event)(struct inc_rdma_subscriber *self, const struct inc_rdma_event *event);
@@ -59,18 +62,20 @@ struct inc_rdma_subscriber {
 	const struct ibv_cq *cq; /* completion queue whose events it receives; NULL: all */
 	/* These are internal to async.c. */
 	struct inc_rdma_subscriber *next;
-	/* number of the last event that the subscriber has received or must not receive */
+	/* number of the latest event that the subscriber has received, or that came before it
+	 * subscribed */
 	uint64_t told;
 };
 
-/* The events' part of a device, internal to async.c. */
+/* A device's list of subscribers, and the state of the delivery of events. It is internal to
+ * async.c. */
 struct inc_rdma_async {
 	pthread_mutex_t lock;
-	/* condition that is signalled when a call of a subscriber has returned */
+	/* condition that is signalled when a subscriber's on_event() has returned */
 	pthread_cond_t called;
 	struct inc_rdma_subscriber *first;
 	struct inc_rdma_subscriber *calling; /* the subscriber that is being called */
-	/* the subscriber that is being called has unsubscribed meanwhile */
+	/* a subscriber has unsubscribed during the present call of on_event() */
 	bool left;
 	pthread_t caller;
 	uint64_t events;

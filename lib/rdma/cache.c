@@ -33,7 +33,7 @@ static void release(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 	free(mr);
 }
 
-/* Removes entry i from the table and returns it. */
+/* Removes entry i from the cache's table and returns its registration. */
 static struct inc_rdma_mr *take(struct inc_rdma_cache *cache, unsigned int i)
 {
 	struct inc_rdma_mr *mr = cache->entry[i];
@@ -51,9 +51,9 @@ static bool full(const struct inc_rdma_cache *cache, size_t room)
 }
 
 /*
- * Drops unused entries that are stale or lie inside `inside`. Then it drops the unused entries
- * that were looked up longest ago, until `room` bytes and an entry are free. Deregisters without
- * the lock.
+ * Drops registrations that are not in use: all that are stale or lie inside the range of `inside`.
+ * Then it drops those that were looked up longest ago, until `room` bytes and an entry are free.
+ * Deregisters them without the cache's lock.
  */
 static void drop(struct inc_rdma_cache *cache, const struct inc_rdma_mr *inside, size_t room)
 {
@@ -115,12 +115,13 @@ static struct inc_rdma_mr *find(struct inc_rdma_cache *cache, uintptr_t start, u
 	}
 	pthread_mutex_unlock(&cache->lock);
 	if (sweep)
-		drop(cache, NULL, 0); /* memory that the program has unmapped should not stay
-				       * pinned */
+		/* drop stale registrations, because memory that the program has unmapped should not
+		 * stay pinned */
+		drop(cache, NULL, 0);
 	return mr;
 }
 
-/* Adds a new registration to the table, unless its memory has changed already. */
+/* Adds a new registration to the cache's table, unless its memory has changed already. */
 static void keep(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	size_t bytes = bytes_of(mr);
@@ -142,8 +143,8 @@ static void keep(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 	}
 }
 
-/* Registers. If the limit on locked memory is reached, it drops unused entries of this cache,
- * and then those of all caches of this process. */
+/* Registers memory. If the limit on locked memory is reached, drops the unused registrations of
+ * this cache, and then those of all caches of this process, and tries again. */
 static int reg(struct inc_rdma_cache *cache, struct inc_rdma_mr *mr)
 {
 	int ret = cache->ops->reg(cache->pd, mr);

@@ -17,23 +17,25 @@ struct inc_rdma_qp_caps {
 	uint32_t recv_wr;
 	uint32_t send_sge; /* most pieces of memory in a request */
 	uint32_t recv_sge;
-	/* length up to which the memory of a send need not be registered; 0: none */
+	/* length up to which the memory of a send need not be registered, because the request
+	 * contains the data; 0: none */
 	uint32_t inline_bytes;
-	uint8_t rd_atomic;      /* number of our own RDMA READs in flight */
-	uint8_t dest_rd_atomic; /* number of the peer's RDMA READs in flight */
+	uint8_t rd_atomic;      /* number of RDMA READs that our end may have in flight */
+	uint8_t dest_rd_atomic; /* number of RDMA READs that the peer may have in flight */
 };
 
-/* A field of the capacities that exceeds the limits of a device. */
+/* The first requested capacity that exceeds the limits of a device. */
 struct inc_rdma_excess {
 	const char *field; /* name of the field in struct inc_rdma_qp_caps */
 	unsigned int wanted, most;
 };
 
-/* Whether a field exceeds the limits of the device. *excess becomes the first such field. */
+/* Whether a requested capacity exceeds the limits of the device. *excess becomes the first such
+ * one. */
 bool inc_rdma_qp_caps_exceed(const struct inc_rdma_limits *limits,
 			     const struct inc_rdma_qp_caps *caps, struct inc_rdma_excess *excess);
-/* Checks all fields. Returns 0, or -EINVAL: err has the field, its value and the limit. device is
- * the device's name in that text. */
+/* Checks all requested capacities against the limits. Returns 0, or -EINVAL with the field, its
+ * value and the limit in err. device: the device's name for that text. */
 int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
 			   const struct inc_rdma_qp_caps *caps, struct inc_err *err);
 

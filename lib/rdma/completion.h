@@ -17,10 +17,10 @@
 #include "lib/rdma/device.h"
 
 struct inc_rdma_completions {
-	struct inc_rdma_device *device; /* the device, with a reference to it */
+	struct inc_rdma_device *device; /* the device, to which the queue holds a reference */
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	bool armed;           /* a notification was requested and has not come */
+	bool armed;           /* a notification was requested and has not come yet */
 	unsigned int unacked; /* number of notifications that were read but not acknowledged */
 	unsigned int ack_batch;
 };

@@ -8,14 +8,15 @@
 #include "lib/rdma/device_priv.h"
 #include "lib/rdma/mtu.h"
 
-/* limit of an index, because struct ibv_global_route has no room for larger ones */
+/* limit of the index of a GID, because struct ibv_global_route has no room for larger ones */
 #define MAX_GID_INDEX UINT8_MAX
 
 struct lane {
 	unsigned int code, value;
 };
 
-/* Codes of ibv_query_port(3): Mbit/s of one lane, and number of lanes. */
+/* The codes of a port's speed and width in ibv_query_port(3), each with its meaning: Mbit/s of one
+ * lane, and number of lanes. */
 static const struct lane speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
 				     {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
 static const struct lane widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
@@ -54,7 +55,7 @@ static int describe_pkeys(struct inc_rdma_device *device, unsigned int n,
 static int describe_port(struct inc_rdma_device *device, const struct ibv_port_attr *attr,
 			 struct inc_rdma_port_info *port)
 {
-	/* an old library does not fill this field, and 0 means InfiniBand */
+	/* a link layer of 0 means InfiniBand, because an old library does not fill this field */
 	port->link_layer = attr->link_layer ? (enum inc_rdma_link_layer)attr->link_layer
 					    : INC_RDMA_LINK_INFINIBAND;
 	port->state = (enum inc_rdma_port_state)attr->state;
@@ -66,7 +67,7 @@ static int describe_port(struct inc_rdma_device *device, const struct ibv_port_a
 	return describe_pkeys(device, attr->pkey_tbl_len, port);
 }
 
-/* Whether an interface's address is this GID. */
+/* Whether an interface's IPv4 or IPv6 address equals a GID's 16 bytes. */
 static bool is_address(const struct sockaddr *addr, const uint8_t raw[16])
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -89,7 +90,7 @@ static void find_own_interface(struct inc_rdma_gid *gid, const struct ifaddrs *o
 	}
 }
 
-/* Stores the port's GIDs. entry: the device's table, n entries sorted by port and index. */
+/* Stores the GIDs of one port. entry: the GIDs of all ports, n entries sorted by port and index. */
 static int describe_gids(struct inc_rdma_port_info *port, const struct ibv_gid_entry *entry,
 			 unsigned int n, const struct ifaddrs *own)
 {
@@ -131,9 +132,9 @@ static ssize_t ask_each_gid(struct inc_rdma_device *device, unsigned int port, u
 	return n;
 }
 
-/* Stores the GIDs of all ports. size[i]: entries of port[i]'s table; most: of all ports together.
- * First this queries the whole table of the device. That query fails for all ports if it fails for
- * one. In that case this queries each entry. */
+/* Stores the GIDs of all ports. size[i]: number of entries in the table of port[i]; most: that of
+ * all ports together. First this queries all GIDs of the device by one call. That call fails for
+ * all ports if it fails for one. In that case this queries each entry alone. */
 static int describe_all_gids(struct inc_rdma_device *device, struct inc_rdma_port_info *port,
 			     unsigned int ports, const unsigned int *size, unsigned int most,
 			     const struct ifaddrs *own)
@@ -173,7 +174,9 @@ int inc_rdma_describe(struct inc_rdma_device *device, const struct inc_rdma_filt
 	info->limits = device->limits;
 	for (number = 1; number <= device->ports && !ret; number++) {
 		err = ibv_query_port(device->ctx, number, &attr);
-		gids += err ? 0 : attr.gid_tbl_len; /* the table has the GIDs of all ports */
+		/* count the GIDs of ports that do not pass the filter, too, because one query
+		 * returns those of all ports */
+		gids += err ? 0 : attr.gid_tbl_len;
 		if (!inc_rdma_filter_passes(filter, device->name, number))
 			continue;
 		port = &ports[info->ports++];

@@ -23,7 +23,8 @@ bool inc_rdma_describe_same(const struct inc_rdma_device_info *a,
 /* async.c */
 void inc_rdma_async_init(struct inc_rdma_async *async);
 void inc_rdma_async_destroy(struct inc_rdma_async *async);
-/* Delivers an event to the device's subscribers, like inc_rdma_device_take(). */
+/* Delivers an event to the device's subscribers, as inc_rdma_device_take() does with those that it
+ * reads. */
 void inc_rdma_tell(struct inc_rdma_device *device, const struct inc_rdma_event *event);
 
 #endif

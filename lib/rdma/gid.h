@@ -12,18 +12,20 @@
 #include <stdint.h>
 #include "lib/rdma/info.h"
 
-#define INC_RDMA_GID_TEXT_SIZE INET6_ADDRSTRLEN /* room for a text such as "::ffff:10.0.0.1" */
+/* size of a text such as "::ffff:10.0.0.1", with the final 0 */
+#define INC_RDMA_GID_TEXT_SIZE INET6_ADDRSTRLEN
 
-/* The properties that a GID must have. A member that is zero (for index: below 0) does not
- * matter. */
+/* The properties that a GID must have to be found. A member that is zero (the index: below 0)
+ * demands nothing. */
 struct inc_rdma_gid_wish {
-	enum inc_rdma_gid_type type; /* the GID's type, which is always compared */
-	const uint8_t *raw;          /* the GID is this address of 16 bytes */
-	/* the GID is an address of this interface in our network namespace */
+	/* the GID must have this type, which is compared even if it is 0 */
+	enum inc_rdma_gid_type type;
+	const uint8_t *raw; /* the GID must equal these 16 bytes */
+	/* the GID must be an address of this interface in our network namespace */
 	const char *own_ifname;
-	/* the GID is neither zero nor link-local, and belongs to an interface of ours */
+	/* the GID must be neither zero nor link-local, and belong to an interface of ours */
 	bool global;
-	int index; /* the GID is at this index of the table */
+	int index; /* the GID must be at this index of the port's table */
 };
 
 /*

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define INC_RDMA_NAME_SIZE   64  /* size of a device's name with its final 0 (IBV_SYSFS_NAME_MAX) */
-#define INC_RDMA_MAX_DEVICES 256 /* number of the values that a device's index may have */
+#define INC_RDMA_MAX_DEVICES 256 /* limit of the indexes that an inventory gives to devices */
 
 /* Link layers. The numbers are those of the IBTA. libibverbs has the same, and they are sent in
  * messages. */
@@ -46,8 +46,8 @@ enum inc_rdma_gid_type {
 	INC_RDMA_GID_ROCE_V2,
 };
 
-/* One entry of a port's GID table. Empty entries are not described, nor are entries behind index
- * 255, because a queue pair cannot name them. */
+/* A GID in a port's table. Empty entries of the table are not described, nor are entries behind
+ * index 255, because a queue pair cannot name them. */
 struct inc_rdma_gid {
 	uint8_t index; /* index in the port's table: sgid_index of a queue pair's path */
 	enum inc_rdma_gid_type type;
@@ -60,11 +60,13 @@ struct inc_rdma_gid {
 	char own_ifname[IF_NAMESIZE];
 };
 
-/* A failed query of a device or port. The device or port is described all the same, so that an
- * error can name the reason; its other members are invalid. */
+/* The reason why a query of a device or port has failed. The device or port is described all the
+ * same, so that an error message can name the reason. Its other members are invalid then. */
 struct inc_rdma_fault {
-	int error;        /* -errno of the query; 0: no query has failed */
-	const char *step; /* static name of the query, "open" or "query"; NULL without an error */
+	int error; /* -errno of the query; 0: no query has failed */
+	/* static name of the step that failed, such as "open" or "query"; NULL: no step has
+	 * failed */
+	const char *step;
 };
 
 struct inc_rdma_port_info {
@@ -88,13 +90,16 @@ struct inc_rdma_limits {
 	unsigned int max_qp_wr; /* limit of the work requests of one queue */
 	unsigned int max_sge;
 	unsigned int max_cqe;
-	unsigned int max_qp_rd_atom;      /* limit of a peer's RDMA READs and atomics in flight */
-	unsigned int max_qp_init_rd_atom; /* limit of our own in flight */
+	/* limit of the RDMA READs and atomics that a peer may have in flight to one of our queue
+	 * pairs */
+	unsigned int max_qp_rd_atom;
+	/* limit of those that one of our queue pairs may have in flight */
+	unsigned int max_qp_init_rd_atom;
 };
 
 struct inc_rdma_device_info {
-	/* number of the device, unique while the device is there; afterwards another device may get
-	 * it */
+	/* number of the device in its inventory, unique while the device is there; afterwards
+	 * another device may get the same number */
 	uint8_t index;
 	char name[INC_RDMA_NAME_SIZE]; /* name of the device, as ibv_devices(1) shows it */
 	struct inc_rdma_fault fault;
@@ -105,7 +110,7 @@ struct inc_rdma_device_info {
 	unsigned int ports;
 };
 
-/* All devices that pass a filter, by rising index. */
+/* A list of all devices that pass a filter, by rising index. */
 struct inc_rdma_list {
 	const struct inc_rdma_device_info *device;
 	unsigned int devices;
@@ -113,7 +118,8 @@ struct inc_rdma_list {
 	unsigned int passed_over;
 };
 
-/* Selects devices and ports. A filter without entries lets all pass. */
+/* An entry of a filter (struct inc_rdma_filter), which selects devices and ports. A filter without
+ * entries lets all pass. */
 struct inc_rdma_filter_entry {
 	char device[INC_RDMA_NAME_SIZE]; /* name of the device; "": any */
 	uint8_t port;                    /* number of the port; 0: any */
@@ -124,11 +130,11 @@ struct inc_rdma_filter {
 	unsigned int entries;
 };
 
-/* Whether a port of a device passes the filter. port 0: whether any port of the device may pass.
- * filter NULL: all pass. */
+/* Whether a port of a device passes the filter. port 0: whether at least one port of the device may
+ * pass. filter NULL: everything passes. */
 bool inc_rdma_filter_passes(const struct inc_rdma_filter *filter, const char *device, uint8_t port);
 
-/* Finds a device by its name. Returns NULL if there is none. */
+/* Finds a device in a list by its index and its name. Returns NULL if there is none. */
 const struct inc_rdma_device_info *inc_rdma_device_find(const struct inc_rdma_list *list,
 							uint8_t index, const char *name);
 const struct inc_rdma_port_info *inc_rdma_port_find(const struct inc_rdma_device_info *device,

@@ -9,10 +9,11 @@
 #include "lib/rdma/device_priv.h"
 #include "lib/rdma/inventory.h"
 
-/* A device of this machine; its position in the inventory's table is its index. */
+/* A device of this machine, or a free place for one. Its position in the inventory's table is the
+ * device's index. */
 struct slot {
 	char name[INC_RDMA_NAME_SIZE]; /* name of the device; "": the slot is free */
-	/* the device in libibverbs, unchanged while device is open */
+	/* the device as libibverbs lists it, which stays the same while `device` is open */
 	struct ibv_device *ibv;
 	struct inc_rdma_device *device; /* the open device; NULL: it could not be opened */
 	struct inc_rdma_fault fault;
@@ -29,8 +30,10 @@ struct counted_list {
 struct inc_rdma_inventory {
 	struct inc_rdma_filter filter;
 	int epoll_fd;
-	bool stale; /* an event has reported a change, so the list is out of date */
-	/* protects list, and the slots' devices, against threads that do not refresh */
+	/* an event has reported a change, so the list is out of date until the next refresh */
+	bool stale;
+	/* protects `list`, and the device of each slot, because threads other than the refreshing
+	 * one read them */
 	pthread_mutex_t lock;
 	struct counted_list *list;
 	struct slot slot[INC_RDMA_MAX_DEVICES];
@@ -57,8 +60,8 @@ static void on_event(struct inc_rdma_subscriber *self, const struct inc_rdma_eve
 		slot->inventory->stale = true;
 }
 
-/* Drops a device that is gone. Its holders keep their references, but the inventory does not
- * give out the device any more. */
+/* Releases a device that is gone, and frees its slot. Users of the device keep their references,
+ * but the inventory returns the device no more. */
 static void lose(struct inc_rdma_inventory *inventory, struct slot *slot)
 {
 	const struct inc_rdma_event gone = {.kind = INC_RDMA_DEVICE_GONE, .text = "device is gone"};
@@ -71,8 +74,8 @@ static void lose(struct inc_rdma_inventory *inventory, struct slot *slot)
 	if (!device)
 		return;
 	inc_rdma_unsubscribe(device, &slot->subscriber);
-	/* other holders may keep the descriptor open, and then close() would not remove it from
-	 * epoll */
+	/* remove the descriptor from epoll, because close() does not while other users of the
+	 * device keep it open */
 	epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 	inc_rdma_tell(device, &gone);
 	inc_rdma_device_put(device);
@@ -98,8 +101,9 @@ static void try_to_open(struct inc_rdma_inventory *inventory, struct slot *slot)
 	pthread_mutex_unlock(&inventory->lock);
 }
 
-/* Returns the slot of a device that was there before, else a free slot, else NULL. An open device
- * keeps its struct ibv_device allocated, so a new device with the same name has another address. */
+/* Returns the slot of a device that was there before, else a free slot, or NULL if all are in use.
+ * libibverbs keeps the struct ibv_device of an open device allocated. So a new device with the same
+ * name has another address. */
 static struct slot *slot_of(struct inc_rdma_inventory *inventory, struct ibv_device *ibv)
 {
 	struct slot *slot = inventory->slot, *end = slot + INC_RDMA_MAX_DEVICES, *free_slot = NULL;
@@ -114,7 +118,8 @@ static struct slot *slot_of(struct inc_rdma_inventory *inventory, struct ibv_dev
 	return free_slot;
 }
 
-/* Updates the slots to the machine's devices; returns how many devices do not pass the filter. */
+/* Updates the inventory's slots to the devices in the list of libibverbs. Returns how many devices
+ * do not pass the filter. */
 static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv_device **list,
 				int n)
 {
@@ -124,8 +129,8 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 
 	for (i = 0; i < INC_RDMA_MAX_DEVICES; i++)
 		inventory->slot[i].seen = false;
-	/* the first pass is for known devices, so that indices of gone devices are free for new
-	 * ones */
+	/* the first pass is for devices that have a slot, so that slots of gone devices are free
+	 * for new ones in the second */
 	for (pass = 0; pass < 2; pass++) {
 		passed_over = 0;
 		for (i = 0; i < n; i++) {
@@ -139,8 +144,9 @@ static unsigned int match_slots(struct inc_rdma_inventory *inventory, struct ibv
 				continue;
 			slot->seen = true;
 			slot->ibv = list[i];
-			if (!slot->name[0]) /* the name of an open device stays, because other
-					       threads read it */
+			/* do not write the name of an open device again, because other threads read
+			 * it */
+			if (!slot->name[0])
 				snprintf(slot->name, sizeof(slot->name), "%s",
 					 ibv_get_device_name(list[i]));
 		}
@@ -196,8 +202,8 @@ static bool same_list(const struct inc_rdma_list *a, const struct inc_rdma_list 
 	return true;
 }
 
-/* Makes the list current, and takes over the caller's reference to it. Returns 1 if the new list
- * differs from the old one. */
+/* Makes a new list the current one, and takes over the caller's reference to it. Returns 1 if the
+ * list differs from the one before. */
 static int publish(struct inc_rdma_inventory *inventory, struct counted_list *counted)
 {
 	struct counted_list *old = counted;
@@ -226,7 +232,7 @@ int inc_rdma_inventory_refresh(struct inc_rdma_inventory *inventory, struct inc_
 	inventory->stale = false;
 	errno = 0;
 	list = ibv_get_device_list(&n);
-	/* a kernel without RDMA has no devices */
+	/* these errors mean that the kernel has no RDMA, and so no devices */
 	ret = list || errno == ENOSYS || errno == ENOENT ? 0 : -(errno ?: ENOMEM);
 	if (!ret) {
 		counted->list.passed_over = match_slots(inventory, list, list ? n : 0);
@@ -281,8 +287,8 @@ int inc_rdma_inventory_take(struct inc_rdma_inventory *inventory)
 			device = ((struct slot *)ready[i].data.ptr)->device;
 			if (inc_rdma_device_take(device) >= 0)
 				continue;
-			/* without an event the descriptor would stay readable for ever; the refresh
-			 * finds the reason */
+			/* stop waiting for the device, whose descriptor would stay readable for
+			 * ever; the next refresh finds the reason */
 			epoll_ctl(inventory->epoll_fd, EPOLL_CTL_DEL, device->ctx->async_fd, NULL);
 			inventory->stale = true;
 		}

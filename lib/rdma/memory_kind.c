@@ -19,7 +19,7 @@ struct mapping {
 	const char *path;
 };
 
-/* The kernel shows anonymous huge pages as this file, which cannot be opened. */
+/* The path that /proc/self/maps shows for anonymous huge pages, although there is no such file. */
 static const char huge_path[] = "/anon_hugepage";
 
 static bool parse(char *line, struct mapping *m)
@@ -45,11 +45,13 @@ static bool parse(char *line, struct mapping *m)
 }
 
 struct question {
-	uintptr_t at, end; /* the memory before `at` is known to be private */
+	/* the part of the range that is not examined yet; the memory before `at` is private */
+	uintptr_t at, end;
 	enum inc_rdma_memory kind;
 };
 
-/* Reads one line of the maps. Returns true when the kind is known. */
+/* Reads one line of /proc/self/maps, which describes one mapping. Returns true when the kind of the
+ * whole range is known. */
 static bool answered(struct question *q, char *line)
 {
 	struct mapping m;
@@ -73,8 +75,8 @@ static bool answered(struct question *q, char *line)
 enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end)
 {
 	struct question q = {.at = start, .end = end, .kind = INC_RDMA_MEMORY_PRIVATE};
-	/* A line has a path of 4096 bytes at most. The buffer is on the caller's stack, which
-	 * may be small. */
+	/* A line of /proc/self/maps has a path of 4096 bytes at most. The buffer is on the caller's
+	 * stack, which may be small. */
 	char buf[6144], *line, *newline;
 	size_t len = 0;
 	bool done = false;

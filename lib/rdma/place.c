@@ -26,7 +26,8 @@ static bool port_will_do(const struct inc_rdma_device_info *device,
 	return false;
 }
 
-/* Whether the device meets the requirements. If it does, this fills place, except its device. */
+/* Whether a device has a place that meets the requirements. If it has, fills in *place, except its
+ * member device; otherwise gives the reason in why. */
 static bool choose(const struct inc_rdma_device_info *device,
 		   const struct inc_rdma_place_wish *wish, uint32_t addr,
 		   struct inc_rdma_place *place, struct inc_err *why)

@@ -12,12 +12,12 @@
 #include "lib/base/clock.h"
 
 struct inc_rdma_port_timer {
-	uint64_t down_at_ns; /* when the port went down, or its limit began anew; 0: the port is up
-			      */
+	/* time when the port went down, or when its limit began anew; 0: the port is up */
+	uint64_t down_at_ns;
 	unsigned int limit_ms;
 };
 
-/* A second report that the port went down does not restart the limit. */
+/* Reports that the port went down. A second report does not restart the time limit. */
 static inline void inc_rdma_port_went_down(struct inc_rdma_port_timer *t, uint64_t now_ns)
 {
 	if (!t->down_at_ns)
@@ -29,7 +29,7 @@ static inline void inc_rdma_port_came_up(struct inc_rdma_port_timer *t)
 	t->down_at_ns = 0;
 }
 
-/* Returns when the limit ends; UINT64_MAX: the port is up. */
+/* Returns when the time limit of the port ends; UINT64_MAX: the port is up. */
 static inline uint64_t inc_rdma_port_deadline_ns(const struct inc_rdma_port_timer *t)
 {
 	return t->down_at_ns ? t->down_at_ns + t->limit_ms * INC_NSEC_PER_MSEC : UINT64_MAX;
@@ -40,14 +40,15 @@ static inline bool inc_rdma_port_expired(const struct inc_rdma_port_timer *t, ui
 	return now_ns >= inc_rdma_port_deadline_ns(t);
 }
 
-/* Begins the limit anew if the port is down, for connections that are made from now on. */
+/* Begins the time limit anew if the port is down, so that connections that are made now have the
+ * whole limit. */
 static inline void inc_rdma_port_restart(struct inc_rdma_port_timer *t, uint64_t now_ns)
 {
 	if (t->down_at_ns)
 		t->down_at_ns = now_ns;
 }
 
-/* Returns what an error message about a failed request adds: "" if the port is up. */
+/* Returns words about the port for an error message of a failed request; "" if the port is up. */
 static inline const char *inc_rdma_port_note(const struct inc_rdma_port_timer *t)
 {
 	return t->down_at_ns ? "; the port is down" : "";

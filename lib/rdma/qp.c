@@ -60,7 +60,8 @@ destroy:
 	return ret;
 }
 
-/* Returns the name of a number of the peer that is out of range. NULL: all numbers are valid. */
+/* Returns the name of the first member of a peer's parameters that is out of range. NULL: all are
+ * valid. */
 static const char *bad_field(const struct inc_rdma_peer *peer)
 {
 	return peer->qpn > INC_QPN_MASK              ? "qpn"

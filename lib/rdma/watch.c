@@ -33,7 +33,8 @@
 #define HUGE_PAGE_MAX (16ull << 30)
 
 static struct {
-	/* protects start, end and the caches; the watcher's thread never takes this lock */
+	/* protects users, caches, and the start and end of the watch; the watcher's thread never
+	 * takes this lock */
 	pthread_mutex_t life;
 	unsigned int users;
 	struct inc_rdma_cache *caches;
@@ -44,7 +45,9 @@ static struct {
 	pthread_mutex_t list;
 	struct inc_rdma_range *ranges;
 	uint64_t marks;
-	int fd; /* userfaultfd, opened before the thread starts; the thread closes it */
+	/* descriptor of the userfaultfd, opened before the watcher's thread starts and closed by
+	 * that thread */
+	int fd;
 	size_t page;
 } watch = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
@@ -58,8 +61,8 @@ static bool overlaps(const struct inc_rdma_range *range, uintptr_t start, uintpt
 	return range->start < end && range->end > start;
 }
 
-/* Unregisters the parts of [start, end) that belong to no range. Errors mean that the memory is
- * no longer mapped. */
+/* Unregisters those parts of [start, end) from the userfaultfd that belong to no range of the list.
+ * Errors are ignored, because they mean that the memory is no longer mapped. */
 static void unwatch(uintptr_t start, uintptr_t end)
 {
 	struct uffdio_range piece;
@@ -90,7 +93,8 @@ static void mark(struct inc_rdma_range *range)
 	range->stale = true;
 }
 
-/* The pages in [start, end) have been replaced, or will be now. */
+/* Marks all ranges stale that overlap [start, end), because the pages there have been replaced, or
+ * will be now. */
 static void dropped(uintptr_t start, uintptr_t end)
 {
 	struct inc_rdma_range *r;
@@ -100,8 +104,9 @@ static void dropped(uintptr_t start, uintptr_t end)
 			mark(r);
 }
 
-/* The kernel no longer watches [start, end). This unregisters the rest of a range at once, while
- * the addresses still belong to the range. Later another mapping may be there. */
+/* Handles that [start, end) was unmapped, so the kernel no longer watches it. Ranges there become
+ * stale and gone. The rest of such a range is unregistered at once, while its addresses still
+ * belong to it, because later another mapping may be there. */
 static void unmapped(uintptr_t start, uintptr_t end)
 {
 	struct inc_rdma_range *r;
@@ -160,7 +165,8 @@ static void read_reports(void)
  * there now. */
 static int probe(const struct inc_rdma_range *range)
 {
-	/* removes a protection that is not there; only the error code matters */
+	/* asks the kernel to remove a protection that does not exist; only the error code
+	 * matters */
 	struct uffdio_writeprotect wp = {
 		.range = {.start = range->start, .len = range->page},
 	};
@@ -208,7 +214,8 @@ static void *watcher(void *arg)
 
 static void before_fork(void)
 {
-	/* this thread holds the lock, because the descriptors must not change during the fork */
+	/* hold the lock during the fork, so that no thread opens or closes the watch's descriptors
+	 * meanwhile */
 	pthread_mutex_lock(&watch.life);
 }
 
@@ -252,7 +259,8 @@ static int start(void)
 	watch.page = sysconf(_SC_PAGESIZE);
 	if (access("/proc/self/maps", R_OK))
 		return -errno;
-	/* userfaultfd for user mode only needs no privilege, and page faults are not needed */
+	/* UFFD_USER_MODE_ONLY needs no privilege, and suffices because no page faults are to be
+	 * reported */
 	watch.fd =
 		inc_fd_high(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 	if (watch.fd < 0)
@@ -280,8 +288,8 @@ int inc_rdma_watch_join(struct inc_rdma_cache *cache)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int ret;
 
-	/* fork handlers are added outside the lock, because a fork that waits for the lock may hold
-	 * a lock of the C library */
+	/* add the fork handlers before the lock is taken, because a fork that waits for this lock
+	 * may hold a lock of the C library */
 	pthread_once(&once, add_fork_handlers);
 	if (fork_handlers)
 		return fork_handlers;
@@ -303,7 +311,8 @@ void inc_rdma_watch_leave(struct inc_rdma_cache *cache)
 	pthread_mutex_lock(&watch.life);
 	for (p = &watch.caches; *p && *p != cache; p = &(*p)->next)
 		;
-	/* *p is NULL in the child of a fork, which has none of the parent's caches */
+	/* in the child of a fork the list does not have the cache, because the child has none of
+	 * the parent's caches */
 	if (*p) {
 		*p = cache->next;
 		if (!--watch.users) {
@@ -326,8 +335,8 @@ void inc_rdma_watch_each(void (*fn)(struct inc_rdma_cache *cache))
 	pthread_mutex_unlock(&watch.life);
 }
 
-/* Registers the range with userfaultfd. If `huge`, it is widened to the smallest page size that
- * the kernel accepts. */
+/* Registers the range with userfaultfd. huge: the range is widened to pages of the smallest size
+ * that the kernel accepts. */
 static int watch_range(struct inc_rdma_range *range, bool huge)
 {
 	struct uffdio_register reg = {.mode = UFFDIO_REGISTER_MODE_WP};
@@ -392,7 +401,9 @@ bool inc_rdma_watch_fresh(struct inc_rdma_range *range)
 	pthread_mutex_lock(&watch.list);
 	ret = range->stale ? 0 : probe(range);
 	if (ret == -ENOENT)
-		mark(range); /* the kernel has not reported another mapping that is there */
+		/* another mapping is at the range's addresses now, and the kernel has not reported
+		 * that */
+		mark(range);
 	fresh = !range->stale && !ret;
 	pthread_mutex_unlock(&watch.list);
 	return fresh;

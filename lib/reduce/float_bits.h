@@ -96,7 +96,7 @@ INC_ELEMENT uint32_t inc_float_round(const struct inc_float_format *f, uint32_t 
 {
 	int32_t top = inc_top_bit(x);
 	int32_t field = top + exponent + f->bias;
-	/* numbers below the least exponent have fewer bits */
+	/* a number below the least exponent is a denormal, whose mantissa has fewer bits */
 	int32_t least = field > 1 ? field : 1;
 	uint32_t mantissa = inc_scale_rounded(x, f->mantissa_bits - top - (least - field));
 	/* if the mantissa is rounded up to the next power of two, it increments the exponent */

@@ -6,16 +6,17 @@
 #include "lib/reduce/floats.h"
 #include "lib/reduce/kernels.h"
 
-/* A head's exponent is e + HEAD_BIAS, and the values of its block are below 2^e. */
+/* Bias of the exponent in a block's head: the head has e + HEAD_BIAS if the values of the block are
+ * below 2^e. */
 #define HEAD_BIAS 126
 
-/* Returns the address of element i. */
+/* Returns the address of element i of a vector of floats. */
 static const void *at(const struct inc_fixed *f, const void *values, size_t i)
 {
 	return (const uint8_t *)values + i * inc_float_size(f->type);
 }
 
-/* Returns the bits of element i. */
+/* Returns the bits of element i of a vector of floats. */
 static uint32_t bits_at(const struct inc_fixed *f, const void *values, size_t i)
 {
 	uint32_t wide;
@@ -94,7 +95,8 @@ size_t inc_fixed_blocks(const struct inc_fixed *f, size_t count)
 	return count / f->block + (count % f->block > 0);
 }
 
-/* Returns how many elements, from first on and count at most, are in the block of first. */
+/* Returns how many of the `count` elements from number `first` on are in the block of the first
+ * one. */
 static size_t run_of(const struct inc_fixed *f, size_t first, size_t count)
 {
 	size_t left = f->block - first % f->block;
@@ -102,7 +104,7 @@ static size_t run_of(const struct inc_fixed *f, size_t first, size_t count)
 	return left < count ? left : count;
 }
 
-/* Returns the head's exponent for a block whose largest magnitude this is. */
+/* Returns the exponent for the head of a block, whose largest finite magnitude is given. */
 static uint8_t head_exponent(const struct inc_fixed *f, uint32_t magnitude)
 {
 	const struct inc_float_format *format = &inc_float_formats[f->type];
@@ -191,8 +193,8 @@ static int refuse(const struct inc_fixed *f, const void *values, int32_t exponen
 	return 0;
 }
 
-/* Converts n values with one exponent; first is the index of the first value in the vector, for
- * messages. */
+/* Converts n values with the same exponent to fixed point. first: index of the first value in the
+ * vector, for error messages. */
 static int put_run(const struct inc_fixed *f, void *fixed, const void *values, int32_t exponent,
 		   bool special, size_t first, size_t n, struct inc_err *err)
 {
@@ -201,8 +203,9 @@ static int put_run(const struct inc_fixed *f, void *fixed, const void *values, i
 	int32_t shift = (int32_t)f->bits - exponent;
 	bool infinite;
 
-	/* Scan all values first. In place, the values are overwritten before an error could name
-	 * one; and an infinity in a special block would hide a finite value that does not fit. */
+	/* Scan all values before the first is converted. If fixed is values, an error could not
+	 * name a value that was overwritten. And in a special block an infinity would hide a finite
+	 * value that does not fit. */
 	if (special || fixed == values) {
 		if (k->scan(values, n, &infinite) >= limit || (infinite && !special))
 			return refuse(f, values, exponent, special, limit, first, n, err);

@@ -28,15 +28,15 @@ INC_ELEMENT uint32_t inc_float_as_bits(float x)
 	return bits;
 }
 
-/* Returns the bits of a result. Every NaN gets the same bits, because CPUs differ in the NaN that
- * they make of two. */
+/* Returns the bits of a computed float32. Every NaN gets the same bits, because CPUs differ in
+ * which NaN they make of two. */
 INC_ELEMENT uint32_t inc_native_bits(float x)
 {
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : inc_float_as_bits(x);
 }
 
-/* Selects one or other by a mask. It is no choice (?:), because the compiler would make a branch of
- * that, and a loop with a branch does not become vectors. */
+/* Returns `one` if chosen is 1, or `other` if it is 0. It uses a mask and no choice (?:), because
+ * the compiler would make a branch of that, and a loop with a branch does not become vectors. */
 INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 {
 	uint32_t mask = 0 - (uint32_t)chosen;
@@ -44,7 +44,7 @@ INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)
 	return (one & mask) | (other & ~mask);
 }
 
-/* Returns the upper half of a pair of bfloat16 as a float32. */
+/* Converts the bfloat16 in the upper half of a pair to a float32. */
 INC_ELEMENT float inc_open_bfloat16(uint32_t pair)
 {
 	return inc_bits_as_float(pair & 0xffff0000);

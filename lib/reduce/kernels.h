@@ -15,22 +15,24 @@
 #include "lib/reduce/floats.h"
 #include "lib/reduce/many.h"
 
-/* A fold: dst[i] = src[0][i] op src[1][i] op ..., in this order. n: 2, 4 or INC_FOLD_MOST; each
- * has its own loop. */
+/* A function that folds sources into one vector: dst[i] = src[0][i] op src[1][i] op ..., in this
+ * order. n: the number of sources, which is 2, 4 or INC_FOLD_MOST. Each of these has a loop of its
+ * own. */
 #define INC_FOLD_MOST 8
 typedef void (*inc_fold)(void *dst, const void *const *src, unsigned int n, size_t count);
 
 /*
- * More sources need several folds, of blocks that stay in the first-level cache. Between two folds
- * of halves the result is called a part. It has float32s, not yet rounded to halves, in an internal
- * order of the loop. The flags say which ends of a fold are parts: src[0], dst, or both.
+ * Which ends of a fold are parts: src[0], dst, or both. More sources than INC_FOLD_MOST need
+ * several folds, of blocks that stay in the first-level cache. Between two folds of halves the
+ * result is called a part. It has float32s, not yet rounded to halves, in an internal order of the
+ * loop.
  */
 enum inc_fold_ends {
 	INC_FOLD_FROM_PART = 1,
 	INC_FOLD_TO_PART = 2,
 	INC_FOLD_N_ENDS = 4,
 };
-/* Folds of halves process a multiple of this many elements. */
+/* A fold of halves processes a multiple of INC_FOLD_STEP elements. */
 #define INC_FOLD_STEP 8
 
 /* A magnitude is an element's bits without the sign. Magnitudes have the order of the numbers,
@@ -62,8 +64,8 @@ struct inc_kernels {
 	const char *name;
 	bool (*usable)(void); /* returns whether this CPU can run the set */
 	const struct inc_int_kernels *ints[INC_N_DTYPES];
-	/* These reverse the bytes of each element. The index is the logarithm of the element's
-	 * size. */
+	/* Functions that reverse the bytes of each element. The index in the array is the logarithm
+	 * of the element's size. */
 	void (*swap[4])(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *floats[INC_N_FLOATS];
 };

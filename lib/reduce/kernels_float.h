@@ -10,8 +10,9 @@
 #include "lib/reduce/kernels_loop.h"
 #include "lib/reduce/kernels_target.h"
 
-/* Converts values to keys and, by the same step, keys to values. The step inverts the bits of
- * negative numbers, except the sign. */
+/* The loops between floats and keys, which are integers in the order of the floats. The same step
+ * converts values to keys and keys to values: it inverts the bits of negative numbers, except the
+ * sign. */
 #define INC_ORDER_KERNELS(NAME, name, bits)                                                    \
 	INC_TARGET static void to_order_##name(void *keys, const void *values, size_t count,   \
 					       int32_t nan_key)                                \
@@ -54,7 +55,7 @@
 		INC_FOR_EACH(count)                                                             \
 		{                                                                               \
 			uint##bits##_t x = from[i] & INT##bits##_MAX;                           \
-			/* this is a mask, because a choice would become a branch */            \
+			/* 0 if x is not finite: a mask, as a choice would become a branch */   \
 			uint##bits##_t y = x & (uint##bits##_t) - (x < inf);                    \
                                                                                                 \
 			largest = x > largest ? x : largest;                                    \

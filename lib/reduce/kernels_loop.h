@@ -22,8 +22,9 @@ INC_DTYPES(_)
 #define INC_UNROLLED    _Pragma("GCC unroll 8")
 #endif
 #define INC_LOOP static inline __attribute__((always_inline))
-/* A loop over sources, whose number n is a compile-time constant at each use. It must be
- * unrolled, or the loop around it is not vectorized. 8 is INC_FOLD_MOST. */
+/* A loop over the sources of a fold. Its number n is a compile-time constant at each use. The loop
+ * must be unrolled, or the loop around it is not vectorized. The unroll factor 8 is
+ * INC_FOLD_MOST. */
 #define INC_FOR_SOURCES(j, first, n) INC_UNROLLED for (unsigned int j = (first); j < (n); j++)
 #define INC_SOURCES(type, from, src, n)  \
 	const type *from[INC_FOLD_MOST]; \

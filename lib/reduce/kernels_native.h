@@ -48,7 +48,8 @@ typedef float float32_any __attribute__((aligned(1)));
 INC_FLOAT32_KERNEL(sum, +)
 INC_FLOAT32_KERNEL(prod, *)
 
-/* In a part (kernels.h), the float32s of the upper halves follow those of the lower halves. */
+/* In a part (kernels.h), the float32s that come from the upper halves of pairs follow those from
+ * the lower halves. */
 #define INC_HALVES_LOOP(op, operator, name)                                                     \
 	INC_LOOP void op##_##name##_of(void *dst, const void *const *src, const unsigned int n, \
 				       size_t count, const unsigned int ends)                   \
@@ -115,7 +116,8 @@ INC_HALVES_KERNELS(prod, bfloat16)
 INC_HALVES_KERNELS(sum, float16)
 INC_HALVES_KERNELS(prod, float16)
 
-/* The folds by enum inc_fold_ends. For float32 a part is the same as any source. */
+/* The four folds of an operator, by enum inc_fold_ends. For float32 they are the same function,
+ * because a part has no other form than a source. */
 #define INC_ENDS_float32(op)                                           \
 	{                                                              \
 		op##_float32, op##_float32, op##_float32, op##_float32 \

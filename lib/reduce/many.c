@@ -10,22 +10,22 @@
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/many.h"
 
-/* The size of a block of a part (kernels.h), and the number of blocks that are prepared for one
- * fold. These blocks, the part, and what the CPU prefetches are together smaller than any
- * first-level cache. */
+/* The size of a block of a part (kernels.h), and the limit of the sources' blocks that are
+ * converted for one fold. These blocks, the part, and what the CPU prefetches are together smaller
+ * than any first-level cache. */
 #define BLOCK_BYTES   4096
 #define MOST_PREPARED 4
 
-/* The steps that process a block. */
+/* The functions and sizes that process a block for one operator and type. */
 struct steps {
 	inc_fold fold[INC_FOLD_N_ENDS];
-	/* Conversions of a block, which may be NULL: one swaps the byte order, the other maps
-	 * floats to integers with their order. */
+	/* conversions of a source's block, NULL if not needed: swap reverses the bytes of elements,
+	 * and order maps floats to integers with the same order */
 	void (*swap)(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *order;
 	int32_t nan_key;
 	size_t bytes; /* size of an element */
-	size_t step;  /* number of elements, of which a fold takes a multiple */
+	size_t step;  /* a fold processes a multiple of this number of elements */
 	size_t block; /* number of elements of a block */
 };
 
@@ -43,7 +43,7 @@ static bool as_float(enum inc_dtype type, enum inc_float *is)
 	}
 }
 
-/* Returns the integer type that represents a type. For floats that is the type itself. */
+/* Returns the integer type that represents an element type. A float type is returned unchanged. */
 static enum inc_dtype as_integer(enum inc_dtype type)
 {
 	if (type == INC_DTYPE_AGREED)
@@ -101,12 +101,13 @@ static void find_steps(struct steps *s, const struct inc_kernels *k, const struc
 		s->swap = k->swap[__builtin_ctzll(bytes)];
 	if (!as_float(type, &is))
 		integer_steps(s, k, op, type);
-	else /* a MIN of one source applies only the rule for NaN */
+	/* one source needs no operator, so a MIN serves, which only applies the rule for NaN */
+	else
 		float_steps(s, k, n == 1 ? INC_OPERATOR_MIN : op, is);
 }
 
-/* Returns a source's block in the form that the folds need. If necessary, it converts the block
- * into room. */
+/* Returns a source's block in the form that folds need: the block itself, or its converted copy in
+ * `room`. */
 static const void *prepared(const struct steps *s, void *room, const void *src, size_t count)
 {
 	if (s->swap) {
@@ -128,7 +129,7 @@ static void finish(const struct steps *s, void *dst, size_t count)
 		s->swap(dst, dst, count);
 }
 
-/* Returns how many of n sources the next fold processes. */
+/* Returns how many sources the next fold processes, if n sources remain. */
 static unsigned int sources_of_fold(const struct steps *s, unsigned int n)
 {
 	if (n >= INC_FOLD_MOST && !s->swap && !s->order)
@@ -157,7 +158,8 @@ static void reduce_block(const struct steps *s, void *dst, const void *const *sr
 	finish(s, dst, count);
 }
 
-/* Reduces fewer elements than a step, which it pads with zeros to a whole step. */
+/* Reduces the last elements of a vector, which are fewer than a step, by padding them with zeros to
+ * a whole step. */
 static void reduce_rest(const struct steps *s, void *dst, const void *const *src, unsigned int n,
 			size_t count)
 {

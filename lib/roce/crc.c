@@ -23,7 +23,8 @@ static const struct inc_crc_kernels *const sets[INC_N_CRC_SETS] = {
 #endif
 };
 
-/* -1: not chosen yet. Threads that choose at the same time choose the same set. */
+/* the set that this CPU uses; -1: not chosen yet. Threads that choose at the same time choose the
+ * same set. */
 static atomic_int chosen = -1;
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -74,7 +75,7 @@ int inc_crc_use(enum inc_crc_set set)
 
 static uint32_t update_by_isal(uint32_t state, const uint8_t *data, size_t len)
 {
-	/* isa-l, like zlib, inverts the state before and after */
+	/* isa-l, like zlib, inverts the state before and after, so invert it here once more */
 	state = ~crc32_gzip_refl(~state, data, len);
 	clean_uppers();
 	return state;

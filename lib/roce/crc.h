@@ -10,14 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the state after len more bytes. */
+/* Returns the CRC state after len more bytes, which are at data. */
 uint32_t inc_crc32_update(uint32_t state, const void *data, size_t len);
 
-/* The same, and copies the bytes to `to`, which must not overlap with them. One pass over the data
- * does both. */
+/* Does the same as inc_crc32_update(), and copies the bytes to `to`, which must not overlap with
+ * them, in the same pass over the data. */
 uint32_t inc_crc32_copy(uint32_t state, void *to, const void *data, size_t len);
 
-/* The sets of instructions. Of those that a CPU has, the last one is used. */
+/* The sets of instructions that compute a CRC. A CPU uses the last one in this list that it has. */
 enum inc_crc_set {
 	INC_CRC_ISAL,     /* isa-l, which chooses instructions itself */
 	INC_CRC_PMULL,    /* 128-bit PMULL of arm64 */

@@ -28,8 +28,9 @@
 #include <stdint.h>
 #include "lib/roce/crc_sets.h"
 
-/* Multipliers that move a part forward by so many bytes, for its first and its second half. They
- * are x^(8 * bytes + 32) and x^(8 * bytes - 32) mod P, bit-reversed and shifted left by one. */
+/* Multipliers that move a 128-bit part of the data forward by so many bytes: one for its first
+ * half, and one for its second half. They are x^(8 * bytes + 32) and x^(8 * bytes - 32) mod P,
+ * bit-reversed and shifted left by one. */
 #define INC_CRC_KEYS(_)                    \
 	_(16, 0x1751997d0, INC_CRC_KEY_96) \
 	_(32, 0x0f1da05aa, 0x15a546366)    \
@@ -37,7 +38,8 @@
 	_(128, 0x1e88ef372, 0x14a7fe880)   \
 	_(256, 0x11542778a, 0x1322d1430)
 
-/* The same for x^96 and x^64 mod P; P itself; and the quotient of x^64 by P. */
+/* Constants in the form of INC_CRC_KEYS: x^96 and x^64 mod P; P itself; and the quotient of x^64 by
+ * P. */
 #define INC_CRC_KEY_96  0x0ccaa009e
 #define INC_CRC_KEY_64  0x163cd6124
 #define INC_CRC_P       0x1db710641

@@ -8,16 +8,17 @@
 #include <string.h>
 #include "lib/roce/crc_fold.h"
 
-#define NO 0x80 /* an index of part_pick() that gives 0 */
+#define NO 0x80 /* an index above 127, for which part_pick() gives 0 */
 
-/* part_pick() by the 16 indices from number n on moves bytes by 16 - n to the end, or by n - 16 to
- * the beginning. */
+/* Indices for part_pick() that move the bytes of a part. The 16 indices from number n on move them
+ * by 16 - n to the end, or by n - 16 to the beginning. The other bytes become zeros. */
 static const uint8_t moves[48] = {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO,
 				  0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
 				  NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO};
 
-/* Adds the last n bytes of the data, fewer than 16, which end at `end`. The part and these bytes
- * are 16 + n bytes, of which the first n are folded into the others. */
+/* Adds the last bytes of the data to the part x, which has all bytes before. There are n of them,
+ * fewer than 16, and they end at `end`. Together they are 16 + n bytes, of which the first n are
+ * folded into the other 16. */
 INC_INLINE part add_rest(part x, const uint8_t *end, size_t n)
 {
 	const part rest = part_pick(part_pick(part_load(end - 16), moves + 32 - n), moves + n);
@@ -26,7 +27,7 @@ INC_INLINE part add_rest(part x, const uint8_t *end, size_t n)
 	return part_add(part_fold(first), part_add(others, rest));
 }
 
-/* One vec of the data, which is copied unless `to` is NULL. */
+/* Reads one vec of the data, and copies it to `to`, unless that is NULL. */
 INC_INLINE vec take(uint8_t *to, const uint8_t *p, size_t at)
 {
 	const vec v = load(p + at);
@@ -56,8 +57,8 @@ INC_INLINE vec fold_lanes(uint32_t state, uint8_t *to, const uint8_t *p, size_t 
 	return add(fold(c, VEC), d);
 }
 
-/* The state after 4 to 15 bytes. They are the last bytes of a part that begins with zeros, because
- * zeros at the beginning do not change a remainder. */
+/* Returns the CRC state after 4 to 15 bytes. These are the last bytes of a part that begins with
+ * zeros, because zeros at the beginning do not change a remainder. */
 INC_INLINE uint32_t crc_of_few(uint32_t state, const uint8_t *p, size_t len)
 {
 	const unsigned int zeros = 16 - (unsigned int)len;
@@ -77,8 +78,8 @@ INC_INLINE uint32_t crc_of_few(uint32_t state, const uint8_t *p, size_t len)
 	return part_end(part_of(first ^ (uint64_t)before, last ^ (uint64_t)(before >> 64)));
 }
 
-/* The state after len bytes, at least 16. to: where the bytes are copied; NULL: nowhere. Each
- * caller has a constant NULL or never NULL, so the compiler makes a loop for each. */
+/* Returns the CRC state after len bytes, at least 16. to: where the bytes are copied; NULL:
+ * nowhere. Each caller has a constant NULL or never NULL, so the compiler makes a loop for each. */
 INC_INLINE uint32_t crc_of(uint32_t state, uint8_t *to, const uint8_t *p, size_t len)
 {
 	size_t at = 0;

@@ -53,8 +53,9 @@ INC_INLINE part part_pick(part x, const uint8_t *indices)
 	return _mm_shuffle_epi8(x, part_load(indices));
 }
 
-/* 128 bits become 96 and then 64 by multiplications. Barrett's method finds the remainder of those,
- * because it multiplies by the inverse of P in place of a division. */
+/* Returns the CRC state of a part. Multiplications reduce its 128 bits to 96 and then 64 bits.
+ * Barrett's method finds their remainder, because it multiplies by the inverse of P in place of a
+ * division. */
 INC_INLINE uint32_t part_end(part x)
 {
 	const part low = _mm_set_epi32(0, 0, 0, -1);

@@ -23,13 +23,14 @@ void inc_ip_ids_free(struct inc_ip_ids *ids)
 
 void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload)
 {
-	/* a device chooses its source port, too */
+	/* the saved states are useless if the peer is an RDMA device, because it chooses a source
+	 * port as well */
 	if (!ids->span)
 		inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
-/* Reduces v by the basis and returns the rest. If the rest is 0, *id is the ID that causes the
- * change v of the CRC. */
+/* Xors v with changes in the span's basis, as far as they cancel bits of v, and returns the rest.
+ * If the rest is 0, some ID makes the change v of the CRC, and *id is that ID. */
 static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t *id)
 {
 	unsigned int i;
@@ -42,8 +43,8 @@ static uint32_t rest_of(const struct inc_ip_id_span *span, uint32_t v, uint16_t 
 	return v;
 }
 
-/* Fills the basis with the change that each bit of the ID makes to the CRC state of a packet,
- * reduced to independent ones. */
+/* Computes which change of a packet's CRC each bit of the IP ID makes, and stores independent ones
+ * as the basis. size: size of the packet. */
 static void make_span(struct inc_ip_id_span *span, size_t size)
 {
 	static const uint8_t zeros[256];
@@ -81,8 +82,9 @@ static const struct inc_ip_id_span *span_of(struct inc_ip_ids *ids, size_t size)
 	return span;
 }
 
-/* Returns the ID that is expected after a rejected packet, whose CRC is wrong by wrong_by with ID
- * 0. If the packet was damaged, it has used the next ID, whatever is in it. */
+/* Returns the ID that is expected next after a packet was rejected. wrong_by: the difference of the
+ * packet's CRC from that with ID 0, which shows its ID. If it shows none, the packet was damaged,
+ * and the next ID counts as used. */
 static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 {
 	uint16_t id;
@@ -95,7 +97,8 @@ static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 	return ids->next + 1;
 }
 
-/* Returns the packet's ICRC if it has this ID. copy: of the payload, or NULL. */
+/* Computes a packet's ICRC under the assumption that its IP ID is id. copy: where the payload is
+ * copied in the same pass; NULL: nowhere. */
 static uint32_t icrc_of(const struct inc_ip_ids *ids, const struct inc_roce_path *path, uint16_t id,
 			const uint8_t *data, size_t len, const struct inc_payload_copy *copy)
 {

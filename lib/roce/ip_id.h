@@ -21,11 +21,12 @@
 #include <stdint.h>
 #include "lib/roce/wire.h"
 
-/* The number of packet sizes that are usual at the same time: full packets, the last of a
- * message, ACKs. */
+/* The number of packet sizes that are stored at the same time: full packets, the last packets of
+ * messages, and ACKs are usual. */
 #define INC_IP_ID_SIZES 4
 
-/* The changes that IDs can make to the CRC of packets of one size: all XOR sums of the basis. */
+/* All changes that IP IDs can make to the CRC of packets of one size. Each is an XOR sum of
+ * elements of the basis. */
 struct inc_ip_id_span {
 	size_t size;
 	/* changes of the CRC, each with a highest bit that all later ones lack; 0: end of the
@@ -35,20 +36,22 @@ struct inc_ip_id_span {
 };
 
 struct inc_ip_ids {
-	uint16_t next; /* the ID that follows the ID of the last packet */
-	/* Which guess was right the last time, for the first packet of a datagram and for the
-	 * others. true: the next ID; false: 0. The receiver tries this guess first. */
+	uint16_t next; /* the ID after that of the last packet, which the next packet may have */
+	/* Whether the packet had the ID `next` (true) or 0 (false) the last time, because this
+	 * guess is tried first. [1] is for the first packet of a datagram, [0] for the others. */
 	bool counts[2];
-	/* changes for [INC_IP_ID_SIZES] sizes if the peer is an RDMA device; NULL: any other
-	 * peer */
+	/* the changes for the last INC_IP_ID_SIZES packet sizes, if the peer is an RDMA device;
+	 * NULL for other peers */
 	struct inc_ip_id_span *span;
 	unsigned int next_span;
-	struct inc_ip_id_span gap; /* changes for rejected packets of a peer that is no device */
+	/* the changes by which the ID of a rejected packet is found, if the peer is no RDMA
+	 * device */
+	struct inc_ip_id_span gap;
 	struct inc_icrc_usual usual;
 };
 
-/* Initializes the struct. any: the peer is an RDMA device, so any ID is possible. Returns 0 or
- * -ENOMEM. */
+/* Initializes the state for one connection. any: the peer is an RDMA device, so its packets may
+ * have any ID. Returns 0 or -ENOMEM. */
 int inc_ip_ids_init(struct inc_ip_ids *ids, bool any);
 void inc_ip_ids_free(struct inc_ip_ids *ids);
 /* Makes the check of full packets on this path quicker. It changes nothing if the peer is a device,

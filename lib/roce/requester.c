@@ -21,8 +21,9 @@ uint64_t inc_requester_limit(const struct inc_requester *q)
 	return limit <= q->next || q->rnr_over_at_ns ? q->next : limit;
 }
 
-/* Whether packet r requests an ACK. `last` means that it is the last packet of a send. Of a quiet
- * requester only packets that are sent again may do so. */
+/* Whether packet r requests an ACK when it is sent. last: the packet is the last one of a send. A
+ * quiet requester's packets request ACKs only if they are sent again, or after a timeout without an
+ * answer. */
 static bool asks(const struct inc_requester *q, uint64_t r, bool last)
 {
 	if (q->quiet && r >= q->high && !q->rto.backoff)
@@ -40,7 +41,8 @@ bool inc_requester_fill(struct inc_requester *q, const struct inc_udp *udp, stru
 
 	if (now_ns >= q->together_at_ns)
 		q->together_at_ns = 0;
-	/* after a timeout without an answer packets are also sent one by one: see judge_path() */
+	/* after a timeout without an answer packets are also sent one by one, so that an outage
+	 * counts as one failure of UDP_SEGMENT (judge_path()) */
 	together = udp->segment && !q->single && !q->together_at_ns && !q->rto.backoff;
 	for (r = q->next; r < limit; r++) {
 		struct inc_tx_packet *p = inc_requester_packet(q, r);
@@ -122,13 +124,15 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		q->high = q->next;
 	if (q->rto_at_ns == UINT64_MAX)
 		inc_requester_restart_timer(q, now_ns);
-	/* the last packet requests an ACK, or else its result acknowledges it */
+	/* measure the round trip of these packets, because the last one's request or result will
+	 * acknowledge it */
 	if (fresh == packets)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }
 
-/* Handles send i, which failed with a positive errno. Returns false if further sends would fail
- * now, too. Sets `stopped` to the send's requester if only further sends of that one must wait. */
+/* Handles send i of the batch, which failed with a positive errno. Returns false if all further
+ * sends would fail now, too. Sets `stopped` to the send's requester if only the further sends of
+ * this requester must wait. */
 static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, int error,
 		     uint64_t now_ns, const struct inc_requester **stopped)
 {
@@ -138,7 +142,8 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, i
 		return false;
 	case EIO:
 	case EINVAL:
-		/* the device cannot make checksums, so it does not support UDP_SEGMENT either */
+		/* the device on the way cannot make checksums, so it does not support UDP_SEGMENT
+		 * either */
 		if (b->ready[i].segment_bytes) {
 			b->from[i]->single = true;
 			udp->uncut++;
@@ -153,7 +158,7 @@ static bool not_sent(struct inc_batch *b, unsigned int i, struct inc_udp *udp, i
 		*stopped = b->from[i];
 		return true;
 	default:
-		/* the packets count as lost on the path, so the timer resends them */
+		/* treat the packets as sent and lost on the path, so that the timer resends them */
 		udp->send_error = error;
 		sent(b->from[i], b->send[i].segments, now_ns);
 		return true;
@@ -167,7 +172,8 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 	int n;
 
 	while (i < b->n) {
-		/* the sends of a requester stand together */
+		/* skip further sends of a requester that must wait, which follow each other in the
+		 * batch */
 		if (b->from[i] && b->from[i] == stopped) {
 			i++;
 			continue;
@@ -189,7 +195,8 @@ void inc_batch_send(struct inc_batch *b, struct inc_udp *udp, uint64_t now_ns)
 
 /* ---- receiving, and timeouts ---- */
 
-/* Doubles a time between probes for each further one that brings no progress. */
+/* Returns a time between two probes, doubled for each probe beyond INC_PROBE_TRIES that has brought
+ * no progress. */
 static uint64_t slowed_ns(const struct inc_requester *q, uint64_t ns)
 {
 	const unsigned int more =
@@ -224,8 +231,8 @@ static void plan_probe(struct inc_requester *q)
 
 void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
 {
-	/* While the delay runs that the peer has requested, nothing is resent, and a timer that
-	 * expires would only wake the thread. */
+	/* If the peer has requested a delay by an RNR NAK, the timers run from its end. Nothing is
+	 * resent before, and a timer that expires would only wake the thread. */
 	uint64_t from_ns = now_ns > q->rnr_over_at_ns ? now_ns : q->rnr_over_at_ns;
 
 	q->sel.heard_at_ns = now_ns;
@@ -235,7 +242,8 @@ void inc_requester_restart_timer(struct inc_requester *q, uint64_t now_ns)
 	if (q->acked == q->high)
 		return;
 	q->rto_at_ns = from_ns + inc_rto_wait_ns(&q->rto);
-	/* the packet that a timeout resends requests an ACK itself */
+	/* no probe is due after a timeout, because the packet that the timeout resends requests an
+	 * ACK itself */
 	if (q->quiet && !q->selective && !q->rto.backoff)
 		q->probe_at_ns = from_ns + inc_rto_wait_ns(&q->rto) / 2;
 }
@@ -279,18 +287,19 @@ bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
 	if (now_ns < q->probe_at_ns)
 		return false;
 	q->probe_at_ns = UINT64_MAX;
-	/* The answer needs time, also if the probe is sent late. A probe that is repeated, because
-	 * it may be lost, has had its time. */
+	/* A probe that is sent late still gets time for its answer before the timeout. A repeated
+	 * one gets none, because the first one may be lost and has had its time. */
 	if (!q->sel.probing && q->rto_at_ns < now_ns + half_ns)
 		q->rto_at_ns = now_ns + half_ns;
-	/* the answer does not show how long the packets took */
+	/* the answer to the probe must not end the present measurement of a round trip, because it
+	 * does not show how long the packets took */
 	inc_rto_spoil(&q->rto);
 	if (q->selective)
 		inc_requester_probed(q, now_ns);
 	return true;
 }
 
-/* Returns the first packet from r on of which it is not known that the peer has it. */
+/* Returns the first packet from r on that the peer does not have, as far as the requester knows. */
 static uint64_t first_not_kept(const struct inc_requester *q, uint64_t r)
 {
 	while (r < q->sel.kept_high && inc_requester_packet(q, r)->flags & INC_TX_KEPT)
@@ -304,7 +313,7 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 
 	if (r <= q->acked)
 		return;
-	/* the peer may have packets behind r, too, whose results have come before */
+	/* the peer may also have packets behind r, whose results have come already */
 	end = first_not_kept(q, r);
 	for (; q->acked < end; q->acked++) {
 		const uint8_t flags = inc_requester_packet(q, q->acked)->flags;
@@ -335,7 +344,7 @@ void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_
 	if (p->flags & INC_TX_LOST)
 		q->sel.lost--;
 	p->flags = (p->flags & ~INC_TX_LOST) | INC_TX_KEPT;
-	/* a hole is seen first now, so the pace of probes begins */
+	/* the first gap shows now, so the time between probes counts from here */
 	if (q->acked >= q->sel.kept_high && !q->sel.probing)
 		q->sel.pace_at_ns = now_ns;
 	if (q->sel.kept_high <= r)
@@ -350,8 +359,9 @@ void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_
 	inc_requester_restart_timer(q, now_ns);
 }
 
-/* Marks the packets of a selective requester from `from` on to be sent again, `count` of them.
- * Those that the peer has, and those sent again in round `since` or later, are left out. */
+/* Marks `count` packets of a selective requester from `from` on as lost, so that they are sent
+ * again. It leaves out packets that the peer has, and packets that were sent again in round `since`
+ * or later. */
 static void mark_lost(struct inc_requester *q, uint64_t from, uint64_t count, uint32_t since)
 {
 	const uint64_t end = count < q->high - from ? from + count : q->high;
@@ -369,8 +379,9 @@ static void mark_lost(struct inc_requester *q, uint64_t from, uint64_t count, ui
 
 static void judge_path(struct inc_requester *q, uint64_t now_ns);
 
-/* No packet has come behind the last one acknowledged, as the answer to this probe says. Those that
- * were sent before an earlier probe are lost. */
+/* Called when the answer to a probe reports that no packet has come behind the last one
+ * acknowledged. Packets behind it count as lost if they were sent before an earlier probe, at least
+ * INC_PROBE_TAIL_NS ago. */
 static void tail_is_missing(struct inc_requester *q, uint32_t round, uint64_t now_ns)
 {
 	uint64_t high = q->acked;
@@ -391,7 +402,8 @@ static void tail_is_missing(struct inc_requester *q, uint32_t round, uint64_t no
 	mark_lost(q, q->acked, high - q->acked, since + 1);
 }
 
-/* Handles the answer to a probe, which has acknowledged all packets before `acked` already. */
+/* Handles the numbers in the answer to a probe (INC_STATUS). The packets that the answer
+ * acknowledges were handled before. */
 static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 {
 	const typeof(q->sel.probe[0]) *probe = &q->sel.probe[INC_STATUS_PROBE(status)];
@@ -410,8 +422,8 @@ static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 				      : now_ns - probe->at_ns;
 	if (missing) {
 		mark_lost(q, q->acked, missing, probe->round + 1);
-		/* a packet that was sent again a round before may be lost, or waits for another
-		 * rank */
+		/* a packet behind the gap that was sent again before an earlier probe counts as
+		 * lost, although its result may only wait for another rank */
 		for (r = q->acked + missing; r < q->high && r < q->sel.sent_high; r++)
 			if (inc_requester_packet(q, r)->round)
 				mark_lost(q, r, 1, probe->round);
@@ -422,7 +434,8 @@ static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 	inc_requester_restart_timer(q, now_ns);
 }
 
-/* Resends all packets from r on. */
+/* Goes back to packet r, or to the first unacknowledged packet behind it, and resends all packets
+ * from there on. */
 static void go_back(struct inc_requester *q, uint64_t r)
 {
 	q->next = r > q->acked ? r : q->acked;
@@ -448,7 +461,8 @@ static void hear_gap(struct inc_requester *q, uint64_t r, uint32_t gap, uint64_t
 	const uint64_t from = r + INC_GAP_OFFSET(gap);
 
 	inc_requester_kept(q, r, now_ns);
-	/* a packet that was sent again already is named by the answer to a probe */
+	/* mark only packets that were not sent again yet, because the answer to a probe names the
+	 * others */
 	if (from < q->high)
 		mark_lost(q, from > q->acked ? from : q->acked, INC_GAP_COUNT(gap), 1);
 	inc_rto_heard(&q->rto);
@@ -482,11 +496,13 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 					    const struct inc_roce_packet *pkt, uint64_t now_ns,
 					    uint64_t *at)
 {
-	/* r is the packet number nearest to acked */
+	/* the number of the packet that the ACK or NAK names: of all numbers with its PSN the one
+	 * nearest to acked */
 	int64_t r = inc_psn_to_r(pkt->psn, q->start_psn + (uint32_t)q->acked, q->acked);
 
 	if (r < 0) {
-		/* the peer has no packet yet, so its answer names the one before the first */
+		/* a peer that has no packet yet answers a probe with the PSN before the first
+		 * packet's */
 		if (q->selective && r == -1 && pkt->ackreq && !q->acked)
 			answered(q, pkt->msn, now_ns);
 		return INC_HEARD;

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* limit of the doublings of the timeout and of the packets; max_ns limits the timeout long
- * before */
+/* limit of the doublings of the timeout and of the number of packets that it resends; max_ns limits
+ * the timeout long before */
 #define INC_RTO_DOUBLINGS     10
 #define INC_RTO_SINGLE_PROBES 3
 
@@ -29,20 +29,20 @@ struct inc_rto {
 	uint64_t sample_at_ns;
 };
 
-/* Initializes the estimator. first_ns: the timeout before the first measurement, which is brought
- * within the bounds. */
+/* Initializes the estimator. first_ns: the timeout before the first measurement, which is limited
+ * to the bounds min_ns and max_ns. */
 void inc_rto_init(struct inc_rto *t, uint64_t first_ns, uint64_t min_ns, uint64_t max_ns);
 
-/* Reports that all packets before end have been sent, the last of them now. Begins a measurement
- * unless one is under way. */
+/* Reports that all packets before number `end` have been sent, the last of them now. Begins to
+ * measure a round trip, unless a measurement is under way. */
 void inc_rto_measure(struct inc_rto *t, uint64_t end, uint64_t now_ns);
-/* Reports that a measured packet has been sent again. The measurement is invalid, because an ACK
- * does not show which of the two was acknowledged. */
+/* Reports that a measured packet has been sent again, which makes the measurement invalid. An ACK
+ * does not show whether the first or the second one has arrived (Karn's rule). */
 void inc_rto_spoil(struct inc_rto *t);
 /* Reports that all packets before acked are acknowledged. */
 void inc_rto_acked(struct inc_rto *t, uint64_t acked, uint64_t now_ns);
 
-/* Reports a timeout, which is no answer for inc_rto_wait_ns(). The next timeout is twice as
+/* Reports that a packet was not acknowledged for inc_rto_wait_ns(). The next timeout is twice as
  * long. */
 void inc_rto_timed_out(struct inc_rto *t);
 /* Reports an answer of the peer, which ends the back-off. */
@@ -54,10 +54,11 @@ static inline unsigned int inc_rto_doublings(const struct inc_rto *t)
 }
 
 /*
- * Returns the number of packets to send after a timeout that has been counted. One packet probes
- * how far the peer is, because mostly only an ACK was late. If three probes in a row get no answer,
- * the path loses packets, and each further timeout sends twice as many. So a loss of 50 frames in a
- * row ends after eight timeouts, as with a NIC that resends its whole window.
+ * Returns the number of packets to send again after a timeout that has been counted. At first it is
+ * one packet, which finds out how far the peer is, because mostly only an ACK was late. If three of
+ * these in a row get no answer, the path loses packets, and each further timeout sends twice as
+ * many. So a loss of 50 frames in a row ends after eight timeouts, as with a NIC that resends its
+ * whole window.
  */
 static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 {

@@ -16,8 +16,8 @@
 #include "lib/proto/frame.h"
 #include "lib/roce/wire.h"
 
-/* Limits of a send, which are the UDP length field, and the number of packets with 1,024 bytes that
- * fit. */
+/* Limits of a send: of its bytes, because of the UDP length field, and of its packets, which is how
+ * many with payloads of 1,024 bytes fit. */
 #define INC_MAX_SEND_BYTES 65000
 #define INC_MAX_SEGMENTS   62
 _Static_assert(INC_MAX_SEGMENTS <= INC_SEND_PACKETS,
@@ -30,13 +30,13 @@ static inline unsigned int inc_segments_most(unsigned int wire_bytes)
 	return fit < INC_MAX_SEGMENTS ? fit : INC_MAX_SEGMENTS;
 }
 
-#define INC_TX_ASK     0x1 /* the packet requests an ACK, even in the middle of a send */
+#define INC_TX_ASK     0x1 /* the packet requests an ACK, even if it is in the middle of a send */
 #define INC_TX_HAS_CRC 0x2 /* the member crc is valid */
-#define INC_TX_MANY    0x4 /* the packet was sent together with others the last time */
-#define INC_TX_ASKED   0x8 /* the packet has requested an ACK */
-/* These two are for a requester whose peer keeps packets in any order: */
-#define INC_TX_KEPT 0x10 /* the peer has the packet, but not all before it */
-#define INC_TX_LOST 0x20 /* the packet must be sent again */
+#define INC_TX_MANY    0x4 /* the packet was sent in one send with others the last time */
+#define INC_TX_ASKED   0x8 /* the packet has requested an ACK when it was sent */
+/* Two flags for a requester whose peer keeps packets in any order: */
+#define INC_TX_KEPT 0x10 /* the peer has the packet, but lacks one before it */
+#define INC_TX_LOST 0x20 /* the packet counts as lost, so it must be sent again */
 
 /* A packet to send and to resend. */
 struct inc_tx_packet {
@@ -67,7 +67,8 @@ struct inc_tx_peer {
 	const struct inc_crc32_jump *jump;
 };
 
-/* The most bytes between two payloads: pad and ICRC of one packet, and headers of the next. */
+/* Most bytes between the payloads of two packets in a send: pad and ICRC of the first, and headers
+ * of the second. */
 #define INC_JOINT_MAX (3 + INC_ICRC_LEN + INC_MAX_HEAD_LEN)
 
 /*
@@ -79,8 +80,8 @@ struct inc_segments {
 	struct iovec iov[2 * INC_MAX_SEGMENTS + 1];
 	uint8_t bytes[(INC_MAX_SEGMENTS + 1) * INC_JOINT_MAX];
 	unsigned int iovs, segments;
-	size_t used;  /* length of the used part of `bytes` */
-	size_t joint; /* start of that part of `bytes` which is not in iov[] yet */
+	size_t used;  /* number of bytes of `bytes` that are in use */
+	size_t joint; /* start of the part of `bytes` that no element of iov[] has yet */
 	size_t size;  /* length of the first packet, from BTH to ICRC */
 	size_t total; /* length of all packets */
 	/* the last packet is shorter than the first, so the kernel allows no packet after it */
@@ -88,12 +89,12 @@ struct inc_segments {
 };
 
 void inc_segments_begin(struct inc_segments *t);
-/* Appends a packet. Returns false if the packet must go into another send. ackreq_psn: the PSN,
- * with INC_BTH_ACKREQ if the packet requests an ACK. together: the packet may share a send with
- * others. */
+/* Appends a packet to the send. Returns false if the packet must go into another send. ackreq_psn:
+ * the packet's PSN, with INC_BTH_ACKREQ if it requests an ACK. together: the packet may share a
+ * send with others. */
 bool inc_segments_add(struct inc_segments *t, const struct inc_tx_peer *to,
 		      const struct inc_tx_packet *p, uint32_t ackreq_psn, bool together);
-/* Ends the send, and describes it to the socket in `out`. */
+/* Completes the send, and fills in `out` for the socket. */
 void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 		      struct inc_udp_send *out);
 

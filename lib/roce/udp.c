@@ -51,7 +51,8 @@ void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_
 	udp->send_calls++;
 	n = inc_os.udp.send(udp->fd, &send, 1);
 	if (n < 0)
-		udp->send_error = -n; /* the packet is lost, so the peer will request it again */
+		/* treat the packet as lost on the path, because the peer will request it again */
+		udp->send_error = -n;
 }
 
 int inc_udp_inbox_init(struct inc_udp_inbox *inbox)
@@ -74,8 +75,8 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 	n = inc_os.udp.receive(udp->fd, inbox->bytes, inbox->datagram);
 	if (n >= 0)
 		return n;
-	/* A receive also returns errors of earlier sends, whose packets the retransmission timer
-	 * resends. */
+	/* An error other than these two belongs to an earlier send of this socket, whose packets
+	 * the retransmission timer resends. */
 	if (n != -EAGAIN && n != -EINTR)
 		udp->send_error = -n;
 	return 0;

@@ -33,17 +33,17 @@ struct inc_udp {
  * is allowed. */
 int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
 		 struct inc_err *err);
-/* Makes the buffers larger (`grow` of struct inc_os_udp). */
+/* Makes the socket's buffers larger (`grow` of struct inc_os_udp). */
 void inc_udp_grow(struct inc_udp *udp, int bytes);
 /* Makes the kernel report where each datagram arrives. Returns 0 or -errno. */
 int inc_udp_show_arrival(struct inc_udp *udp, struct inc_err *err);
 void inc_udp_close(struct inc_udp *udp);
 
-/* Whether the send buffer has room. */
+/* Whether the socket's send buffer has room for a send. */
 bool inc_udp_writable(struct inc_udp *udp);
 
-/* Sends one packet. If that fails, the packet counts as lost on the path. source: as in struct
- * inc_udp_send. */
+/* Sends one packet as a datagram. If that fails, the packet counts as lost on the path. source: the
+ * own address from which it leaves, in network order; 0: that of the socket. */
 void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_t source,
 		      const void *packet, size_t size);
 

@@ -13,7 +13,7 @@ unsigned int inc_roce_payload(unsigned int mtu)
 	return 0;
 }
 
-/* Returns the CRC state over a packet's masked head. head: the first len bytes of the packet, at
+/* Masks the first len bytes of a packet for the ICRC, and returns the CRC state after them. len: at
  * most INC_IP_TO_BTH_LEN. */
 static uint32_t masked_state(uint8_t *head, size_t len)
 {

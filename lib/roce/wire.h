@@ -32,7 +32,7 @@ static inline bool inc_roce_has_reth(uint8_t opcode)
 	return inc_op_in(opcode, INC_OPS_RETH);
 }
 
-/* Returns the largest payload of packets within an MTU; 0: none fits. */
+/* Returns the largest RoCE payload whose packets fit into an MTU; 0: none fits. */
 unsigned int inc_roce_payload(unsigned int mtu);
 
 /*
@@ -58,7 +58,7 @@ uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const vo
 uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const void *head,
 		       size_t head_len, size_t rest_len);
 
-/* Kernels before 6.9 segment a send (UDP_SEGMENT) into at most so many packets. */
+/* The most packets into which kernels before 6.9 segment a send (UDP_SEGMENT). */
 #define INC_SEND_PACKETS 64
 
 /*
@@ -67,14 +67,15 @@ uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const v
  */
 #define INC_ICRC_IDS INC_SEND_PACKETS
 struct inc_icrc_usual {
-	/* usual length from BTH to the ICRC, which is not counted; 0: no length is usual */
+	/* usual length of packets from BTH to the ICRC, without the ICRC itself; 0: no length is
+	 * usual */
 	size_t len;
-	/* The CRC of such a packet with 0 in its masked byte (INC_BTH_MASKED_AT), xor the packet's
-	 * CRC with 0xff there. */
+	/* the xor of two CRCs of a packet of usual length: with 0 in its masked byte
+	 * (INC_BTH_MASKED_AT), and with 0xff there */
 	uint32_t masked;
 	uint32_t state[INC_ICRC_IDS]; /* CRC states at the BTH, by IP ID */
 };
-/* Computes the states for full packets without extended headers. */
+/* Computes the states for packets with a full payload and without extended headers. */
 void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			 size_t payload);
 /* These do what inc_icrc_udp() and inc_icrc_head() do, but faster for packets of the usual
@@ -84,11 +85,13 @@ uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc
 uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len);
 
-/* The payload of a received packet, and where it goes. */
+/* Where the payload of a received packet is, and where it is copied to. */
 struct inc_payload_copy {
-	uint8_t *to; /* NULL: the payload is not copied, and the rest has no meaning */
-	size_t at;   /* length of BTH and extended headers */
-	size_t len;  /* length of the payload */
+	/* destination of the copy; NULL: the payload is not copied, and the other members have no
+	 * meaning */
+	uint8_t *to;
+	size_t at;  /* length of BTH and extended headers */
+	size_t len; /* length of the payload */
 };
 /* Does what inc_icrc_udp_usual() does, and copies the payload in the same pass. The copy is made
  * before anyone can know whether the ICRC is right. */

@@ -22,8 +22,8 @@ static const struct inc_field host_fields[] = {
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
 
-/* Peers are resolved when all names are known, because a peer may come after the port in the
- * file. */
+/* The rows for a port's peers only name the fields. The peers are resolved when all names are
+ * known, because a peer may stand behind the port in the file. */
 static const struct inc_field port_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_port, name)},
 	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},

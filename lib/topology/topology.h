@@ -25,7 +25,7 @@
 #define INC_TOPO_MAX_PEERS    1024  /* limit of the peers of one port */
 #define INC_TOPO_DEF_RATE     10000 /* rate in Mbit/s of a link without a rate in the file */
 
-/* The faults that a link adds to its frames, in each direction. All zero: a plain cable. */
+/* The faults of a link, which it causes in each direction. All zero: a plain cable. */
 struct inc_topo_wire {
 	double rate_mbit; /* rate of the link; 0: unlimited */
 	double loss;      /* probabilities of faults, 0 to 1 */
@@ -55,9 +55,11 @@ struct inc_topo_peer {
 struct inc_topo_port {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
-	struct inc_topo_peer *peers; /* the port's peers: one, or several behind a bridge */
+	/* the nodes to which the port leads: one, or several behind a bridge */
+	struct inc_topo_peer *peers;
 	unsigned int n_peers;
-	/* index of the bridge at the other end of the port's cable; -1: the peer is there */
+	/* index of the bridge to which the port's cable leads; -1: the cable leads to the peer
+	 * itself */
 	int bridge;
 	unsigned int link; /* link of the port's own cable */
 };
@@ -95,7 +97,7 @@ struct inc_topo_link {
 	struct inc_topo_end end[2];
 	unsigned int mtu; /* MTU of the IP packet, at both ends */
 	double rate_mbit; /* rate that the cable can carry */
-	bool has_wire;    /* the file has a wire here, even if the wire adds no fault (yet) */
+	bool has_wire;    /* the file describes a wire here, even if it adds no fault yet */
 	struct inc_topo_wire wire;
 };
 
@@ -133,7 +135,7 @@ int inc_topology_parse(const char *name, const char *text, size_t len, struct in
 		       struct inc_err *err);
 void inc_topology_free(struct inc_topology *topo);
 
-/* These return an index, or -1. */
+/* These find a node, or a port of a switch, by name or address, and return its index, or -1. */
 int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);

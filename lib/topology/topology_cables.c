@@ -65,7 +65,8 @@ static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 			if (port->bridge < 0)
 				port->link = link;
 		} else if (port->bridge < 0) {
-			/* the call for the switch with the lower index has added the cable */
+			/* a cable between two switches is added when the switch with the lower
+			 * index is processed, so the other one has it already */
 			port->link =
 				peer->index < s
 					? topo->switches[peer->index].ports[peer->port].link
@@ -77,7 +78,7 @@ static void add_links(struct inc_topology *topo, unsigned int s, unsigned int p,
 	}
 }
 
-/* Makes all links. wire: the wire of every link; NULL: the file has none. */
+/* Makes all links of the topology. wire: the wire that every link has; NULL: the file has none. */
 static int make_links(struct inc_topology *topo, const struct inc_topo_wire *wire,
 		      struct inc_err *err)
 {
@@ -148,8 +149,8 @@ static int read_link(struct inc_topology *topo, const struct inc_yaml_node *map,
 	struct inc_topo_end ends[2];
 	int ret;
 
-	/* check keys and values of all links first, because errors in them do not depend on the
-	 * link */
+	/* check the keys and values of an entry before its link is searched, because errors in them
+	 * do not depend on the link */
 	ret = inc_schema_read_yaml(&link_schema, map, &unknown, err);
 	if (!ret)
 		ret = read_ends(topo, map, ends, err);

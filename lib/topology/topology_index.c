@@ -51,7 +51,8 @@ static int add(struct inc_topo_index *x, uint32_t key, enum inc_topo_kind kind, 
 	return 0;
 }
 
-/* Finds the next entry with this key. *at is 0 for the first entry, and this advances it. */
+/* Finds the next entry of the hash table with this key. *at is 0 before the first call, and each
+ * call advances it. */
 static bool next(const struct inc_topo_index *x, uint32_t key, size_t *at, enum inc_topo_kind *kind,
 		 unsigned int *index)
 {

@@ -21,7 +21,7 @@ static bool same_network(const struct inc_topology *topo, struct in_addr a, stru
 	return (ntohl(a.s_addr) ^ ntohl(b.s_addr)) >> (32 - topo->prefix) == 0;
 }
 
-/* Returns the node in the file for a port's peer. */
+/* Returns the node of the file that names peer i of a port. */
 static const struct inc_yaml_node *peer_node(const struct inc_yaml_node *port, unsigned int i)
 {
 	const struct inc_yaml_node *peers = inc_yaml_get(port, "peers");
@@ -144,7 +144,8 @@ static unsigned int port_to(const struct inc_topo_switch *sw, unsigned int other
 	return sw->n_ports;
 }
 
-/* Finds the port at the other end of a connection between switches. */
+/* Finds the port of the other switch that leads back to switch s, which is the other end of a
+ * connection between switches. */
 static int pair_peer(struct inc_topology *topo, unsigned int s, const struct inc_topo_port *port,
 		     struct inc_topo_peer *peer, const struct inc_yaml_node *node,
 		     struct inc_err *err)

@@ -10,7 +10,7 @@
 #include "lib/conf/yaml.h"
 
 #define INC_TOPO_MTU_FIELD .kind = INC_UINT, .need = INC_OPTIONAL, .min = 576, .max = 9216
-/* 0: the file has no rate */
+/* The row of a rate in Mbit/s. A rate of 0 means that the file has none. */
 #define INC_TOPO_RATE_FIELD .kind = INC_REAL, .need = INC_OPTIONAL, .max = 1000000
 
 /* The list of switches in the file, by either name of the field, or the mapping of a single
@@ -32,12 +32,13 @@ static inline const struct inc_yaml_node *inc_topology_switch(const struct inc_y
 int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *root,
 		      struct inc_err *err);
 
-/* topology_cables.c: makes topo->links from the connections, with the links in the file. */
+/* topology_cables.c: makes topo->links from the ports' peers, with the properties that the file's
+ * list of links gives. */
 int inc_topology_cables(struct inc_topology *topo, const struct inc_yaml_node *root,
 			struct inc_err *err);
 
-/* topology_index.c: these look up hosts, switches and bridges by name and by address. A name must
- * be stored in topo before it is added. They return 0 or -ENOMEM. */
+/* topology_index.c: these two add a host, switch or bridge to the index, by name and by address. A
+ * name must be stored in topo before it is added. They return 0 or -ENOMEM. */
 int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index);
 int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
 			unsigned int index);
