@@ -19,8 +19,8 @@ __noinline int inc_load_checked(struct xdp_md *ctx, struct inc_buf *row, __u32 h
 
 	if (!row || hdr_len > INC_BUF_HDR || body_len > INC_MAX_PAYLOAD)
 		return 0;
-	/* verifier 6.1: without this the compiler merges both checks of hdr_len into one check
-	 * of a difference, from which the verifier learns no bounds */
+	/* verifier 6.1: without inc_opaque() the compiler merges both checks of hdr_len into one
+	 * check of a difference, from which the verifier learns no bounds */
 	inc_opaque(hdr_len);
 	if (hdr_len < INC_IP_TO_BTH_LEN)
 		return 0;

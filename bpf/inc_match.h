@@ -98,7 +98,7 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
 	m->comm_st = bpf_map_lookup_elem(&inc_comm_state, &comm);
 	if (!m->comm || !m->comm_st || !(m->comm->flags & INC_COMM_F_VALID) ||
-	    m->cfg->child > INC_MAX_CHILDREN /* the parent's child is the number of children */ ||
+	    m->cfg->child > INC_MAX_CHILDREN /* the parent's number follows the children's */ ||
 	    m->comm->log2_slots > INC_MAX_LOG2_SLOTS)
 		return INC_CTR_DROP_CONFIG;
 	return INC_CONTINUE;

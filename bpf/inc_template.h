@@ -27,7 +27,7 @@ struct inc_template {
 	__u16 root_child_plus_1;
 	/* 1: the template is bare, that is, only the sum's row has the payload */
 	__u32 bare;
-	__u32 check; /* inc_template_check() of this struct, in generic mode */
+	__u32 check; /* in generic mode: inc_template_check() of this struct */
 	/* the struct is aligned, so that the compiler copies it in words and not in bytes */
 } __attribute__((packed, aligned(4)));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs a command on every host and joins the outputs line by line, or runs one on one node. */
+/* Runs a command on hosts and joins the outputs line by line, or runs a command on one node. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>

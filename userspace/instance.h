@@ -8,7 +8,7 @@
 
 #include "lib/base/err.h"
 
-/* Returns INC_RUN_DIR, or a directory of its own for a user who may not write there. Creates the
+/* Returns INC_RUN_DIR or, for a user who may not write there, a directory of that user. Creates the
  * directory if it does not exist. Returns NULL, with the reason in err, if there is no such
  * directory. */
 const char *inc_run_dir(struct inc_err *err);

@@ -176,8 +176,8 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 
 /* query.c: answers a "query" message on the connection from which the message came. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
-/* Returns the name, address, MAC address and MTU of each port. If given, the names are those that
- * the switch was started with, as in "hello", because the controller's topology has these. */
+/* Returns the name, address, MAC address and MTU of each port. given: with the names that the
+ * switch was started with, as in "hello", because the controller's topology has these. */
 json_t *inc_query_port_list(struct inc_daemon *d, bool given);
 
 /* figures.c: all figures, as families and as text. These four functions add the figures of one
@@ -192,7 +192,7 @@ uint64_t inc_figures_uptime_s(const struct inc_daemon *d);
 void inc_figures_switch(const struct inc_daemon *d, json_t *families);
 /* Adds the figures of a communicator, and of its connections. */
 void inc_figures_comm(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *families);
-/* Prints a part of a scrape; an inc_scrape_part, with the daemon as arg. */
+/* Prints one part of a scrape. It is an inc_scrape_part, whose arg is the daemon. */
 bool inc_figures_part(void *arg, struct inc_scrape_at *part, FILE *out);
 
 /* query_server.c: the socket <instance>.sock in inc_run_dir() */

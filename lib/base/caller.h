@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For the public calls of the libraries: structs of options that begin with their own size, and the
- * caller's buffer for the text of an error.
+ * Functions for the public calls of the libraries: they copy structs of options, which begin with
+ * their own size, and fill the caller's buffer for the text of an error.
  */
 #ifndef INC_CALLER_H
 #define INC_CALLER_H

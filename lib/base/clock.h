@@ -39,8 +39,8 @@ static inline uint64_t inc_wall_ns(void)
 	return inc_clock_ns(CLOCK_REALTIME);
 }
 
-/* The timeout for a poll() that waits until at_ns, rounded up, so that poll() does not return
- * before at_ns. */
+/* Returns the timeout for a poll() that waits until at_ns, rounded up, so that poll() does not
+ * return before at_ns. */
 static inline int inc_ms_until(uint64_t at_ns, uint64_t now_ns)
 {
 	const uint64_t ms = at_ns > now_ns ? (at_ns - now_ns - 1) / INC_NSEC_PER_MSEC + 1 : 0;

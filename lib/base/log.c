@@ -18,8 +18,8 @@
 #include "lib/base/printable.h"
 
 #define TEXT_BYTES 1024
-/* JSON escapes up to double a text. A line must not exceed PIPE_BUF, so that one write passes it to
- * a pipe. */
+/* Limit of a line of the log. JSON escapes up to double a text. A line must not exceed PIPE_BUF, so
+ * that one write passes it to a pipe. */
 #define LINE_BYTES (2 * TEXT_BYTES + 256)
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};

@@ -14,7 +14,8 @@
  * program itself. */
 struct inc_opt_set {
 	const struct inc_opt *opt[INC_OPT_MAX];
-	size_t offset[INC_OPT_MAX]; /* offset in the settings of the struct of each entry's group */
+	/* for each entry: offset in the settings of the struct that the entry's table fills */
+	size_t offset[INC_OPT_MAX];
 	unsigned int count;
 };
 

@@ -16,7 +16,7 @@ int inc_usage(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	/* the text may quote a value, which must not begin a second line */
+	/* make the text one line, because it may quote a value that has a newline */
 	for (char *p = text; *p; p++)
 		if (iscntrl((unsigned char)*p))
 			*p = ' ';

@@ -32,7 +32,8 @@ static int resolve(struct inc_outfile *out, const char *path, struct inc_err *er
 		out->mode = st.st_mode & 0777;
 		out->uid = st.st_uid;
 		out->gid = st.st_gid;
-		/* rename() checks the permissions of the directory, not those of the old file */
+		/* check that the old file may be written, because rename() checks only the
+		 * permissions of the directory */
 		if (out->path && faccessat(AT_FDCWD, out->path, W_OK, AT_EACCESS))
 			return fail(path, errno, err);
 	} else if (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)) {
@@ -66,7 +67,8 @@ int inc_outfile_check(const char *path, struct inc_err *err)
 	struct inc_outfile out;
 	int ret = resolve(&out, path, err);
 
-	/* checks the directory of the new file; dirname() changes its argument */
+	/* a file that is replaced needs a directory in which a new one may be made; dirname()
+	 * changes its argument */
 	if (!ret && faccessat(AT_FDCWD, out.temp ? dirname(out.temp) : out.path, W_OK, AT_EACCESS))
 		ret = fail(path, errno, err);
 	release(&out);

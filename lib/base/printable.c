@@ -16,7 +16,8 @@ static size_t take_char(const unsigned char *p, uint32_t *code)
 	}
 	*code = *p & (0x7f >> n);
 	for (i = 1; i < n; i++) {
-		if (p[i] >> 6 != 2) /* the terminating zero of the text fails this check, too */
+		/* fails as well at the final zero of a text that ends within a character */
+		if (p[i] >> 6 != 2)
 			return 0;
 		*code = *code << 6 | (p[i] & 0x3f);
 	}

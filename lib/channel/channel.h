@@ -44,7 +44,8 @@ struct inc_channel_ops;
 /* The longest message of a posted channel on an RDMA device. */
 #define INC_CHANNEL_VERBS_MAX_MESSAGE (1 << 20)
 
-/* The first member of a kind's own struct of a device or a channel. */
+/* The public parts of a device and of a channel. Each is the first member of the struct that a kind
+ * has for it. */
 struct inc_channel_device {
 	const struct inc_channel_ops *ops;
 };
@@ -141,9 +142,9 @@ struct inc_channel_device_opts {
 	/* Another device of this kind that the same thread serves. The two share memory that they
 	 * use in turn. NULL: there is none. */
 	const struct inc_channel_device *beside;
-	/* RDMA devices: if it is set, connect() waits until the peer's Ethernet address is known.
-	 * Otherwise a thread waits, and the channel is connected later. Also, only a device that
-	 * does not block notices that its hardware was removed. */
+	/* RDMA devices: connect() may block until the peer's Ethernet address is known. If this is
+	 * false, a thread waits for it, and the channel is connected later. Also, only a device
+	 * that must not block notices that its hardware was removed. */
 	bool may_block;
 	/* settings of RDMA devices; NULL: those of a switch */
 	const struct inc_channel_verbs_settings *verbs;
@@ -192,7 +193,7 @@ struct inc_channel_region {
 struct inc_channel_device_figures {
 	/* packets for no channel, or from another sender than the channel's peer */
 	uint64_t strangers;
-	/* packets of a channel's peer that came from another interface than the port */
+	/* packets of a channel's peer that arrived at another interface than the channel's port */
 	uint64_t wrong_port;
 	/* packets that are malformed, contradictory, or have a wrong checksum */
 	uint64_t damaged;
@@ -229,7 +230,8 @@ struct inc_channel_opts {
 	uint32_t messages;
 	/* the channel is mirrored: its owner calls exchange() instead of post() and send() */
 	bool mirrored;
-	/* the last packets of messages sent, at least, have the solicited event bit */
+	/* the last packet of each message sent has the solicited event bit; other packets may have
+	 * it, too */
 	bool se;
 	/* the bit that the peer's messages must have; for soft channels only, because an RDMA
 	 * device does not report the bit */

@@ -153,8 +153,9 @@ static void soft_abandon(struct inc_channel_device *d)
 	soft_close(d);
 }
 
-/* The kernel accesses any memory of the process. An R_Key of the device's own tells regions apart,
- * and an address in a RETH is an offset in the region. */
+/* Makes a region of memory. A soft device registers nothing, because the kernel accesses any memory
+ * of the process. It numbers R_Keys itself to tell regions apart, and an address in a RETH is an
+ * offset in the region. */
 static int soft_map(struct inc_channel_device *d, void *addr, size_t len,
 		    enum inc_channel_access access, struct inc_channel_region *region,
 		    struct inc_err *err)

@@ -35,8 +35,8 @@
 #define SOFT_BUFFER_BYTES (8 << 20) /* default size of the socket's buffer in each direction */
 /* The most packets under way of a posted channel, enough for two of the longest messages. */
 #define SOFT_MAX_RING 2048
-/* A soft endpoint that stores whole messages, and whose results acknowledge contributions, gets an
- * ACK after so many packets, and not after INC_ACK_EVERY. */
+/* Number of packets after which an ACK is sent to a soft endpoint that stores whole messages and
+ * whose results acknowledge contributions. Other peers get an ACK after INC_ACK_EVERY packets. */
 #define SOFT_ACK_MOST (SOFT_MAX_RING / 4)
 /* Memory that one packet with a payload of INC_MAX_PAYLOAD at most needs in the socket's receive
  * buffer, which is a page and the kernel's struct. A larger packet needs less than twice as much.

@@ -44,7 +44,8 @@ void inc_racing_cancel(struct inc_racing *racing)
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
-/* Waits until a runner is connected or has failed, or until next_at_ns. 0 or -ENOMEM. */
+/* Waits until an attempt to connect is connected or has failed, or until next_at_ns. Returns 0 or
+ * -ENOMEM. */
 static int watch(struct inc_racing *racing, uint64_t next_at_ns)
 {
 	unsigned int i;

@@ -36,8 +36,8 @@ typedef bool (*inc_scrape_part)(void *arg, struct inc_scrape_at *at, FILE *out);
 /* Checks whether an option or a field of a file has the form ADDRESS or ADDRESS:PORT. */
 int inc_scrape_check(const char *where, struct inc_err *err);
 
-/* Listens at that address. Without a port the kernel chooses a free one, which the log names. 0,
- * or -errno with the reason. */
+/* Starts the server at an address that inc_scrape_check() accepts. Without a port the kernel
+ * chooses a free one, which the log names. Returns 0, or -errno with the reason. */
 int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part part, void *arg,
 		     struct inc_scrape **out, struct inc_err *err);
 /* Stops the server. s may be NULL. */

@@ -9,7 +9,7 @@
 #include "lib/net/stream.h"
 #include "lib/net/wait.h"
 
-#define LAST_WORDS_MS 1000 /* time limit for an alert, or an answer to a change of keys */
+#define LAST_WORDS_MS 1000 /* ms for sending an alert of TLS, or its answer to a change of keys */
 
 static int send_all(int fd, const char *bytes, size_t n, uint64_t deadline_ns)
 {

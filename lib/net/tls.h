@@ -14,7 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/net/tls_key.h"
 
-struct inc_tls; /* A context, which all connections of one side share. It owns its keys. */
+struct inc_tls; /* A context of TLS, which all connections of one side share. It owns its keys. */
 
 /* The names of the files that were given: either key alone, or the other three. NULL: not given. */
 struct inc_tls_files {

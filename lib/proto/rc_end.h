@@ -11,11 +11,12 @@
 #include <linux/types.h>
 #include "lib/proto/roce.h"
 
-/* A UDP socket, or an RDMA device. A switch in passthrough mode has neither, and its ends count as
- * sockets. */
+/* The kinds of an end of a connection: a UDP socket, or an RDMA device. A switch in passthrough
+ * mode has neither, and its ends count as sockets. */
 enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_KINDS };
 
-/* The address is in network byte order, all numbers are in host byte order. */
+/* One end of a connection. Its address is in network byte order, and all numbers are in host byte
+ * order. */
 struct inc_rc_end {
 	__be32 ip;
 	/* UDP port at which the end receives; a switch also sends from it. 0: not known yet */

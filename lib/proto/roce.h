@@ -43,7 +43,7 @@ enum inc_opcode {
 /* AETH syndromes. The syndrome of an ACK has a credit count. The count 0x1f means that there is no
  * credit limit. */
 #define INC_AETH_ACK           0x1f
-#define INC_AETH_RNR           0x20 /* the lowest five bits are the timer code */
+#define INC_AETH_RNR           0x20 /* RNR NAK, whose lowest five bits are the timer code */
 #define INC_AETH_NAK_SEQ       0x60
 #define INC_AETH_NAK_INVALID   0x61
 #define INC_AETH_NAK_ACCESS    0x62

@@ -83,11 +83,13 @@ struct inc_fixed {
 	enum inc_float type;
 	uint32_t block; /* number of elements of a block */
 	uint32_t world; /* number of ranks */
-	/* each integer is at most 2^bits: 30 for one rank, 28 for four, 18 for 4096 */
+	/* each integer of a rank is at most 2^bits; bits is 30 for one rank, 28 for four, 18 for
+	 * 4096 */
 	unsigned int bits;
 };
 
-/* A good block for unknown data: the heads are less than 1 % of the elements. */
+/* A good number of elements of a block for unknown data, with which the heads are less than 1 % of
+ * the elements. */
 #define INC_FIXED_BLOCK 64
 
 /* Chooses the parameters. Returns 0. -EINVAL: block is 0, or world is not 1 to INC_MAX_RANKS. */

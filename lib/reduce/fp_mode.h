@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Sets the CPU's arithmetic to the defaults of IEEE 754, independent of the calling thread: round
- * to nearest, keep denormals, no traps. On architectures other than these two it does nothing.
+ * to nearest, keep denormals, no traps. It does nothing on architectures other than x86 and arm64.
  */
 #ifndef INC_FP_MODE_H
 #define INC_FP_MODE_H

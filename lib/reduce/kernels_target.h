@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* A name that ends with the name of the set. */
+/* Macros that append the name of the set to a name, and make a string of the name of the set. */
 #define INC_OF_SET(name)        INC_OF_SET_(name, INC_SET)
 #define INC_OF_SET_(name, set)  INC_OF_SET__(name, set)
 #define INC_OF_SET__(name, set) inc_##name##_##set
@@ -21,14 +21,15 @@
 #define INC_TARGET
 #define INC_USABLE true
 #else
-/* For x86 CPUs with AVX2 and F16C, or with AVX-512 F, BW, CD, DQ, VL and F16C. */
+/* The instruction sets other than generic are for x86 CPUs with AVX2 and F16C, or with AVX-512 F,
+ * BW, CD, DQ, VL and F16C. */
 #include <cpuid.h>
 #define INC_F16C
 #ifdef INC_SET_avx2
 #define INC_TARGET __attribute__((target("avx2,f16c")))
 #define INC_USABLE (__builtin_cpu_supports("avx2") && has_f16c())
 #else
-/* clang does not know this preference in target attributes */
+/* the preference for vectors of 512 bits; clang has no attribute of functions for it */
 #ifdef __clang__
 #define INC_PREFERENCE ""
 #else

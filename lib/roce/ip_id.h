@@ -32,7 +32,7 @@ struct inc_ip_id_span {
 	/* changes of the CRC, each with a highest bit that all later ones lack; 0: end of the
 	 * basis */
 	uint32_t basis[16];
-	uint16_t id[16]; /* ID that makes each change in basis */
+	uint16_t id[16]; /* id[i]: the ID that makes the change basis[i] */
 };
 
 struct inc_ip_ids {

@@ -12,7 +12,7 @@
 #include "lib/proto/frame.h"
 #include "lib/roce/crc.h"
 
-/* Bytes of BTH, RETH and immediate. */
+/* Length of the longest BTH with extended headers: BTH, RETH and immediate. */
 #define INC_MAX_HEAD_LEN (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
 
 /* Returns the length of the extended headers that follow the BTH (RETH, ImmDt, AETH). -1: the

@@ -124,7 +124,7 @@ struct inc_topology {
 	unsigned int n_bridges;
 	struct inc_topo_link *links;
 	unsigned int n_links;
-	/* indexes of hosts, switches and bridges; the port of an end is not set */
+	/* hash tables for finding hosts, switches and bridges; they set no port of an end */
 	struct inc_topo_index by_name, by_ip;
 };
 

@@ -22,8 +22,8 @@
 #include "userspace/xdp/xdp_engine.h"
 #include "userspace/xdp/xsk.h"
 
-/* The kernel frees a queue some time after the process that had its socket has ended. So a daemon
- * that takes over tries again for this long. */
+/* Time for which a daemon that takes over tries to open the socket of a queue. The kernel frees a
+ * queue only some time after the process that had its socket has ended. */
 #define BUSY_MOST_MS  2000
 #define BUSY_PAUSE_MS 5
 
