@@ -34,7 +34,8 @@ static __always_inline void inc_leave(struct inc_conn_state *st)
 	inc_publish32(&st->busy, 0);
 }
 
-/* The MAC address for frames to the peer. Its word is 0 as long as the address is not known. */
+/* Returns the MAC address for frames to the peer: the known one, or else the hint (struct
+ * inc_conn_state). Its word is 0 if there is neither. */
 static __always_inline union inc_mac inc_peer_mac(const struct inc_conn_state *st)
 {
 	union inc_mac mac = {.word = *(volatile __u64 *)&st->mac.word};

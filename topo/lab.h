@@ -211,7 +211,7 @@ struct lab_run_options {
 	const char *ranks; /* list of ranks to start, such as "0,2-3"; NULL: all */
 	const char *hosts; /* list of hosts that have a rank, such as "0,2-3"; NULL: all */
 	bool no_prefix;
-	/* rank whose output alone is shown; -1: the output of all ranks is */
+	/* only the output of this rank is shown; -1: that of all ranks is */
 	int only;
 	double timeout_s;        /* time limit; 0: none */
 	struct inc_opt_list env; /* variables of the environment, K=V */

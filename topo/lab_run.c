@@ -135,8 +135,8 @@ static void maybe_done(struct job *job)
 {
 	if (job->running)
 		return;
-	/* end the loop when all streams have ended; after a signal or the time limit, do not wait
-	 * for processes that still hold a pipe */
+	/* end the loop when all streams have ended, or when the rest of the output is written;
+	 * after a signal or the time limit, do not wait for processes that still hold a pipe */
 	if (job->flushing ? !lab_out_waiting(job->out[0]) && !lab_out_waiting(job->out[1])
 			  : !job->streams || job->ended_by)
 		event_base_loopbreak(job->base);

@@ -374,8 +374,8 @@ static int get_name(const struct inc_yaml_node *sw, char name[INC_SWITCH_NAME_LE
 	return 0;
 }
 
-/* Compares a switch of the file with the name that is wanted. Returns 0 if it has that name, or if
- * want is NULL, 1 if it is another switch, or -EINVAL. */
+/* Compares a switch of the file with the name that is wanted. Returns 0 if it has that name or want
+ * is NULL, 1 if it is another switch, or -EINVAL. */
 static int match_switch(const struct inc_yaml_node *sw, const char *want,
 			const struct inc_yaml_node **out, char name[INC_SWITCH_NAME_LEN],
 			struct inc_err *err)

@@ -144,7 +144,7 @@ struct inc_command {
 	const char *name;
 	const char *help;
 	struct inc_opt_group groups[INC_OPT_GROUPS];
-	/* check of the command's options together, like that of the program */
+	/* checks the command's options together, like `check` of struct inc_program */
 	int (*check)(void *settings);
 	/* anything that the program wants to store with the command; option parsing does not use
 	 * it */

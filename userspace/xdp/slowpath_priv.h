@@ -274,8 +274,8 @@ int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union 
 
 /* stale_nak.c */
 
-/* Handles a NAK of the peer for packet r, although the peer has acknowledged all packets before
- * acked. */
+/* Handles a stale NAK: the peer requests packet r, although it has acknowledged all packets before
+ * number acked, which is above r. */
 void sp_note_stale_nak(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r,
 		       uint64_t acked);
 /* Probes a peer that has sent a stale NAK, and decides whether the communicator ends. Returns true
