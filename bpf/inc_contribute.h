@@ -227,9 +227,11 @@ inc_decide(const struct inc_packet *pkt, const struct inc_match *m, struct inc_p
 }
 
 /*
- * Whether inc_decide() has found a slot and a row for the packet, which is true for every
- * contribution and result. verifier 6.1: the verifier does not infer from the packet's fate that
- * both pointers are set, so it rejects the program without this check.
+ * Whether inc_decide() has found a slot and a row for the packet. That is true for every
+ * contribution and result.
+ *
+ * verifier 6.1: the verifier does not infer from the packet's fate that both pointers are set, so
+ * it rejects the program without this check.
  */
 static __always_inline bool inc_has_place(struct inc_place *at)
 {

@@ -70,7 +70,8 @@ static const struct inc_command *find_command(const struct inc_program *program,
 }
 
 /* Carries out entry i of the table, which the command line has: stores its value, or prints help or
- * the version. value: NULL if the option has none. said: the option as the user wrote it. */
+ * the version. The parameter value is NULL if the option has none, and said is the option as the
+ * user wrote it. */
 static int take_entry(struct parser *p, unsigned int i, const char *said, const char *value)
 {
 	const struct inc_opt *opt = p->set.opt[i];

@@ -214,10 +214,10 @@ enum inc_channel_se {
 };
 
 struct inc_channel_opts {
-	/* The own end of the new channel, as the caller wants it. qpn: 0 for any, or the queue pair
-	 * number of a soft channel, because RDMA devices choose it themselves. psn: PSN of the
-	 * first packet that this end sends. ip: the channel's own address if the device is at all
-	 * addresses. */
+	/* The own end of the new channel, as the caller wants it. Its qpn is 0 for any, or the
+	 * queue pair number of a soft channel, because RDMA devices choose it themselves. Its psn
+	 * is that of the first packet that this end sends. Its ip is the channel's own address if
+	 * the device is at all addresses. */
 	struct inc_rc_end own;
 	/* soft channels: name of the port. The channel accepts only packets that arrive there.
 	 * NULL: packets may arrive at any interface, which suits a host. */

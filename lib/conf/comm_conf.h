@@ -138,11 +138,11 @@ bool inc_pkey_good(uint64_t pkey);
 #define INC_PSN_FIELD      .kind = INC_UINT, .max = INC_PSN_MASK
 #define INC_UDP_PORT_FIELD .kind = INC_UINT, .min = 1, .max = UINT16_MAX
 /*
- * The rows of a table for one end of a connection. type: the struct that the table describes, with
- * the end as its member own or peer. Each table with an end has these rows, so a new field of
- * struct inc_rc_end needs one row. of_port, of_qp and of_psn are the rest of the row for that
- * number, because not every table needs it. The address and the kind have rows of their own,
- * because few tables have them.
+ * The rows of a table for one end of a connection. The argument type is the struct that the table
+ * describes, with the end as its member own or peer. Each table with an end has these rows, so a
+ * new field of struct inc_rc_end needs one row. The arguments of_port, of_qp and of_psn are the
+ * rest of the row for that number, because not every table needs it. The address and the kind have
+ * rows of their own, because few tables have them.
  */
 /* clang-format off */
 #define INC_END_FIELDS(type, end, of_port, of_qp, of_psn) \

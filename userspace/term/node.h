@@ -70,8 +70,9 @@ struct inc_term_conf {
 struct inc_term;
 
 /* The reasons for which a communicator ends or a peer is reported: _(NAME, name, kind, syndrome,
- * text). kind: the kind of event that reports it. syndrome: that of the NAK that the switch has
- * sent or received. text: what the peer has done, with %llu for the message's number. */
+ * text). The kind is that of the event that reports it. The syndrome is that of the NAK that the
+ * switch has sent or received. The text says what the peer has done, with %llu for the message's
+ * number. */
 /* clang-format off */
 #define INC_TERM_REASONS(_) \
 	_(MISMATCH, mismatch, MISMATCH, INC_AETH_NAK_OPERATION, \

@@ -15,8 +15,8 @@
 #define INC_FRAME_MAX (INC_ETH_LEN + INC_MAX_OVERHEAD + INC_MAX_PAYLOAD)
 
 /* These two functions build a frame with a result or partial sum, or with an ACK or NAK, and return
- * its length. frame has room for INC_FRAME_MAX. peer: the MAC address to which the frame is sent.
- * len: length of the payload. */
+ * its length. The buffer frame has room for INC_FRAME_MAX. The MAC address peer is that to which
+ * the frame is sent, and len is the length of the payload. */
 size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len);
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
