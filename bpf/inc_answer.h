@@ -77,7 +77,7 @@ inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_ma
 	return outcome;
 }
 
-/* The PSN of the last packet that is kept with all before it. */
+/* Returns the PSN of the last packet of the peer that is stored together with all before it. */
 static __always_inline __u32 inc_kept_psn(const struct inc_match *m)
 {
 	return (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK;

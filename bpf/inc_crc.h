@@ -334,9 +334,9 @@ static __always_inline __u32 inc_few_words(const __u8 *p, __u32 words, __u32 len
 }
 
 /*
- * CRC state over len bytes of a row from offset off, from a start state. The offset is at least
- * that of hdr and at most that of payload. The length is a multiple of 4, at most INC_CRC_MAX_LEN.
- * It is a function of its own, so that the verifier walks it once.
+ * Returns the CRC state after len bytes of a row from offset off, from a start state. The offset is
+ * at least that of hdr and at most that of payload. The length is a multiple of 4, at most
+ * INC_CRC_MAX_LEN. The function is global and not inline, so that the verifier walks it only once.
  */
 __noinline __u32 inc_crc_row(struct inc_buf *row, __u32 off, __u32 len, __u32 state)
 {

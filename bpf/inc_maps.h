@@ -169,8 +169,8 @@ struct {
 	__type(value, struct inc_port);
 } inc_port SEC(".maps");
 
-/* Ifindex -> the same port and the egress program, through which answers leave (see inc_verdict()).
- * Writer: loader. Size: INC_MAX_PORTS. */
+/* Ifindex of a port -> that port, with the egress program. In inc_verdict() an answer leaves
+ * through the port on which its packet arrived. Writer: loader. Size: INC_MAX_PORTS. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, INC_MAX_PORTS);

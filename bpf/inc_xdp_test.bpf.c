@@ -89,7 +89,8 @@ int inc_bench_template_only(struct xdp_md *ctx)
 	return inc_bench_put_template(ctx) ? XDP_ABORTED : XDP_PASS;
 }
 
-/* Makes the copy of a template for one child. */
+/* Benchmark program: makes one child's copy from the template, which it first puts into the
+ * packet. */
 SEC("xdp")
 int inc_bench_copy(struct xdp_md *ctx)
 {

@@ -117,7 +117,7 @@ static uint32_t attached_id(const struct inc_switch_port *port)
 	return port->generic ? has.skb_prog_id : has.drv_prog_id;
 }
 
-/* Rejects a port with any XDP program, because only CAP_SYS_ADMIN can see whose it is. */
+/* Rejects a port with any XDP program. Without CAP_SYS_ADMIN libxdp cannot read whose it is. */
 static int check_taken_unseen(uint32_t ifindex, const char *ifname, bool generic,
 			      struct inc_err *err)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Gives access to the mapped arrays themselves, by connection id, communicator index and row. Tests
- * use it to set states that traffic seldom causes. The daemon uses the copies of inc_state.h.
+ * Gives access to the arrays of BPF maps, which are mapped into memory, by connection id,
+ * communicator index and row. Tests use it to set states that traffic seldom causes. The daemon
+ * uses the copies of inc_state.h.
  */
 #ifndef INC_RAW_H
 #define INC_RAW_H

@@ -157,8 +157,8 @@ void inc_configured_rename(struct inc_daemon *d);
 /* The switch's role in the communicator's tree: "leaf" if its children are hosts, "spine" if some
  * of them are switches, or "root". */
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicator);
-/* The first function returns a new JSON object with the switch in the form of its file, without
- * communicators. The second one adds a communicator to that object. */
+/* inc_configured_switch() returns a new JSON object with the switch in the form of its file,
+ * without communicators. inc_configured_append() adds a communicator to that object. */
 json_t *inc_configured_switch(const struct inc_daemon *d);
 void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, json_t *sw);
 

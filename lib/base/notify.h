@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reports to the service manager that a daemon runs. Daemons call this on the main thread. */
+/* Reports to the service manager that a daemon is ready. Daemons call this on the main thread. */
 #ifndef INC_NOTIFY_H
 #define INC_NOTIFY_H
 

@@ -23,7 +23,7 @@ int inc_thread_create(pthread_t *thread, void *(*fn)(void *), void *arg);
  */
 int inc_thread_create_apart(pthread_t *thread, void *(*fn)(void *), void *arg);
 
-/* Returns the number of CPUs on which threads of these functions may run, which is 1 or more. */
+/* Returns the number of CPUs, 1 or more, on which threads of inc_thread_create_apart() may run. */
 unsigned int inc_cpus(void);
 
 void inc_signal_fd(int fd); /* makes the eventfd fd readable */

@@ -102,7 +102,7 @@ struct inc_channel_handler {
  * ibv_modify_qp(3). */
 struct inc_channel_verbs_settings {
 	char device[64]; /* name of the device; "": the device that has the address */
-	int port;        /* number of the device's port; 0: any */
+	int port;        /* number of the RDMA device's port; 0: any */
 	int gid_index;   /* index of the GID; -1: that of the address */
 	int timeout;     /* the ACK timeout is 4.096 us * 2^timeout */
 	/* number of retransmissions after timeouts, before a queue pair fails; 7 means for ever on
@@ -191,7 +191,7 @@ struct inc_channel_region {
 
 /* Counters of packets that belong to no channel, and of system calls. */
 struct inc_channel_device_figures {
-	/* packets for no channel, or from another sender than the channel's peer */
+	/* number of packets for no channel, or from another sender than the channel's peer */
 	uint64_t strangers;
 	/* packets of a channel's peer that arrived at another interface than the channel's port */
 	uint64_t wrong_port;

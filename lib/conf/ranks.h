@@ -33,8 +33,8 @@ void inc_ranks_join(struct inc_ranks *set, const struct inc_ranks *other);
 /* Parses a set such as "0-3,8", which has ranks and ranges in rising order, and none twice. Returns
  * 0 or -EINVAL. */
 int inc_ranks_parse(const char *text, struct inc_ranks *set);
-/* Writes the set as such a text, cut at size; returns its length. The text of a set has at most
- * INC_RANKS_TEXT bytes. */
+/* Writes the set as a text such as "0-3,8", cut at size; returns the text's length. The text of a
+ * set has at most INC_RANKS_TEXT bytes. */
 #define INC_RANKS_TEXT (INC_MAX_RANKS / 2 * sizeof("4095,"))
 size_t inc_ranks_print(const struct inc_ranks *set, char *buf, size_t size);
 

@@ -32,7 +32,7 @@ enum inc_field_kind {
 	INC_LINE,   /* char[]: a line for people; made printable ASCII, and cut to what fits */
 	INC_CHOICE, /* unsigned integer: the index of the text in names */
 	INC_ERRNO,  /* int: an errno, whose text is its symbolic name, such as "EINVAL" */
-	INC_MAP,    /* struct, whose schema is in the member `of` of the field */
+	INC_MAP,    /* a struct, whose own schema is the member `of` of struct inc_field */
 	/* array of such structs; the uint32_t at offset `count` has their number, and its limit is
 	 * max */
 	INC_LIST,

@@ -12,7 +12,7 @@
 #include "lib/base/err.h"
 #include "lib/conf/schema.h"
 
-/* A value of a file or of a message. */
+/* A value that a table's reader reads, from a YAML file or from a JSON message. */
 struct inc_source {
 	const struct inc_source_form *form;
 	const void *value; /* the value in the type of the format's library */

@@ -24,7 +24,7 @@ struct inc_hostport {
 int inc_hostport_parse(const char *what, const char *text, unsigned int default_port,
 		       struct inc_hostport *out, struct inc_err *err);
 
-/* Checks only the form of the text; no name is looked up. */
+/* Checks that text has the form of a controller's address, without looking up its name. */
 int inc_hostport_check(const char *text, struct inc_err *err);
 
 struct addrinfo;

@@ -38,7 +38,7 @@ void inc_lines_free(struct inc_lines *l);
  * least one. Returns NULL if there is no memory. Call this only after inc_lines_next() has returned
  * 0. */
 char *inc_lines_space(struct inc_lines *l, size_t *room);
-/* Reports that n received bytes were written there. */
+/* Reports that n received bytes were written to the space of inc_lines_space(). */
 void inc_lines_filled(struct inc_lines *l, size_t n);
 
 /*

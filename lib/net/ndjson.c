@@ -408,8 +408,8 @@ static void tune_socket(struct inc_ndjson *conn, int fd)
 	static const unsigned int user_timeout_ms = 25000;
 	if (inc_hostport_peer_text(fd, conn->peer, sizeof(conn->peer)))
 		return;
-	/* an option that is refused only delays the detection of a dead peer, so none is an
-	 * error */
+	/* a socket option that the kernel refuses only makes lines or the detection of a dead peer
+	 * slower, so no refusal is an error */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));

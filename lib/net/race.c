@@ -12,9 +12,9 @@
 
 #define HEAD_START_MS 250
 
-/* TCP connects a socket to itself if no program listens on the port and the kernel chooses that
- * very port as the source. Such a socket would hold the port, so the controller could not listen
- * there when it restarts. */
+/* Checks also whether the socket is connected to itself, which counts as refused. TCP does so if no
+ * program listens on the port and the kernel chooses that very port as the source. Such a socket
+ * would hold the port, so the controller could not listen there when it restarts. */
 int inc_race_ended(int fd)
 {
 	static const struct linger at_once = {.l_onoff = 1};

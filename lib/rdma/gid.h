@@ -29,10 +29,10 @@ struct inc_rdma_gid_wish {
 };
 
 /*
- * Finds the port's first GID with these properties. Returns NULL if there is none. It skips a GID
- * if its interface is not the interface of our network namespace that has the address, because
- * packets from it would leave by an interface of another namespace. The result is part of the
- * port's description.
+ * Finds the port's first GID that has the properties in wish. Returns NULL if there is none. It
+ * skips a GID if its interface is not the interface of our network namespace that has the address,
+ * because packets from it would leave by an interface of another namespace. The result is part of
+ * the port's description.
  */
 const struct inc_rdma_gid *inc_rdma_gid_find(const struct inc_rdma_port_info *port,
 					     const struct inc_rdma_gid_wish *wish);

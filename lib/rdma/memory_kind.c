@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads /proc/self/maps: "START-END PERM OFFSET MAJOR:MINOR INODE PATH". It is called once for
- * each new registration, on the thread that registers.
+ * Finds the kind of memory in a range from the lines of /proc/self/maps: "START-END PERM OFFSET
+ * MAJOR:MINOR INODE PATH". The file is read once for each new registration of memory, on the thread
+ * that registers.
  */
 #include <errno.h>
 #include <fcntl.h>

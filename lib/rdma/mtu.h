@@ -10,7 +10,7 @@
 #define INC_RDMA_MTU_MIN_BYTES 256u
 #define INC_RDMA_MTU_MAX_BYTES 4096u
 
-/* Returns the bytes of a code, and 0 for an invalid code. */
+/* Returns the MTU in bytes that a code stands for, and 0 for an invalid code. */
 static inline unsigned int inc_rdma_mtu_bytes(unsigned int code)
 {
 	return code >= 1 && code <= 5 ? INC_RDMA_MTU_MIN_BYTES / 2 << code : 0;

@@ -159,7 +159,7 @@ void inc_fixed_kinds(const struct inc_fixed *f, uint8_t *kinds, const void *valu
 	}
 }
 
-/* Returns the smallest magnitude that is at least 2^exponent. */
+/* Returns the bits of the smallest positive number of the format that is at least 2^exponent. */
 static uint32_t limit_of(const struct inc_float_format *format, int32_t exponent)
 {
 	return inc_float_round(format, 1, exponent) > 0 ? inc_float_round(format, 1, exponent) : 1;

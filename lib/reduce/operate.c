@@ -10,7 +10,8 @@ const struct inc_kernels *const inc_kernel_sets[] = {
 #endif
 	&inc_kernels_generic, NULL};
 
-/* Threads that call this at the same time choose the same set. */
+/* Chooses the CPU's set of loops in the first call. Threads that call this at the same time choose
+ * the same set. */
 const struct inc_kernels *inc_kernels(void)
 {
 	static const struct inc_kernels *_Atomic chosen;

@@ -23,8 +23,8 @@ static const struct inc_crc_kernels *const sets[INC_N_CRC_SETS] = {
 #endif
 };
 
-/* the set that this CPU uses; -1: not chosen yet. Threads that choose at the same time choose the
- * same set. */
+/* index of the set of CRC functions that this CPU uses; -1: not chosen yet. Threads that choose at
+ * the same time choose the same set. */
 static atomic_int chosen = -1;
 
 #if defined(__x86_64__) || defined(__i386__)

@@ -124,8 +124,8 @@ static void sent(struct inc_requester *q, unsigned int packets, uint64_t now_ns)
 		q->high = q->next;
 	if (q->rto_at_ns == UINT64_MAX)
 		inc_requester_restart_timer(q, now_ns);
-	/* measure the round trip of these packets, because the last one's request or result will
-	 * acknowledge it */
+	/* Measure the round trip of packets that are sent for the first time. The last one will be
+	 * acknowledged, because it requests an ACK or has a result. */
 	if (fresh == packets)
 		inc_rto_measure(&q->rto, q->next, now_ns);
 }

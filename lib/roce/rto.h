@@ -67,7 +67,7 @@ static inline unsigned int inc_rto_probes(const struct inc_rto *t)
 	return doublings <= INC_RTO_SINGLE_PROBES ? 1 : 1u << (doublings - INC_RTO_SINGLE_PROBES);
 }
 
-/* Returns the current timeout with the back-off. */
+/* Returns the current retransmission timeout, which includes the back-off. */
 uint64_t inc_rto_wait_ns(const struct inc_rto *t);
 
 #endif

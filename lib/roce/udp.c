@@ -51,7 +51,8 @@ void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_
 	udp->send_calls++;
 	n = inc_os.udp.send(udp->fd, &send, 1);
 	if (n < 0)
-		/* treat the packet as lost on the path, because the peer will request it again */
+		/* treat a packet that could not be sent as lost on the path, because the peer will
+		 * request it again */
 		udp->send_error = -n;
 }
 

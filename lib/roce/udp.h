@@ -19,7 +19,7 @@ struct inc_udp {
 	int fd;
 	uint16_t port; /* UDP port on which the socket receives, in host order */
 	bool segment;  /* the kernel knows UDP_SEGMENT; see `uncut` */
-	bool gro;      /* the kernel may merge packets, if they have UDP checksums */
+	bool gro;      /* the kernel may merge received packets that have UDP checksums */
 	bool blocked;  /* the send buffer was full at the last send; see inc_udp_writable() */
 	int rcvbuf;    /* size of the receive buffer, as the kernel counts it */
 	uint64_t send_calls, recv_calls;

@@ -75,7 +75,8 @@ struct inc_icrc_usual {
 	uint32_t masked;
 	uint32_t state[INC_ICRC_IDS]; /* CRC states at the BTH, by IP ID */
 };
-/* Computes the states for packets with a full payload and without extended headers. */
+/* Computes the CRC states at the BTH (struct inc_icrc_usual) for packets that have `payload` bytes
+ * of payload and no extended headers. */
 void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
 			 size_t payload);
 /* These do what inc_icrc_udp() and inc_icrc_head() do, but faster for packets of the usual

@@ -25,7 +25,7 @@
 #define INC_TOPO_MAX_PEERS    1024  /* limit of the peers of one port */
 #define INC_TOPO_DEF_RATE     10000 /* rate in Mbit/s of a link without a rate in the file */
 
-/* The faults of a link, which it causes in each direction. All zero: a plain cable. */
+/* The faults that a link causes in each direction. All zero: a plain cable. */
 struct inc_topo_wire {
 	double rate_mbit; /* rate of the link; 0: unlimited */
 	double loss;      /* probabilities of faults, 0 to 1 */

@@ -48,7 +48,8 @@ int inc_term_pool_new(uint32_t n, uint32_t bytes, struct inc_term_pool **out, st
 		/* use huge pages if the kernel has them, because they cause fewer TLB misses */
 		MADV_HUGEPAGE);
 	p->n = p->n_free = n;
-	/* if this call fails, the kernel allocates the memory when it is first written */
+	/* allocate the first part of the memory now; if that fails, the kernel allocates it when it
+	 * is first written */
 	madvise(p->memory, p->bytes < READY_BYTES ? p->bytes : READY_BYTES, MADV_POPULATE_WRITE);
 	for (i = 0; i < n; i++)
 		p->free[i] = p->memory + i * stride_of(bytes);

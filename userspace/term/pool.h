@@ -29,7 +29,7 @@ uint32_t inc_term_pool_taken(const struct inc_term_pool *p);
 /* Returns the whole memory of the pool, for devices that must register it. */
 void *inc_term_pool_memory(const struct inc_term_pool *p, size_t *bytes);
 
-/* Returns the bytes of memory that a pool of such buffers takes. */
+/* Returns the bytes of memory that a pool of n buffers, of so many bytes each, takes. */
 size_t inc_term_pool_bytes(uint32_t n, uint32_t bytes);
 
 #endif
