@@ -227,7 +227,8 @@ __u32 inc_copies_shared;
  * inc_barrier() need an atomic instruction, which x86 does not need. Writer: loader. */
 const volatile bool inc_order_stores = true;
 
-/* verifier 6.1: keeps the compiler from merging range checks into a form that it cannot follow. */
+/* Keeps the compiler from merging range checks into a form that the verifier of Linux 6.1 cannot
+ * follow. */
 #define inc_opaque(var) asm volatile("" : "+r"(var))
 
 /* Stores value in *p in order with other stores. A CPU that reads value from *p sees all earlier

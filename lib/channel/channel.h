@@ -243,7 +243,7 @@ struct inc_channel_opts {
 	void *ctx; /* argument for the handler */
 };
 
-/* This end, which the peer must know. */
+/* The parameters of a channel's own end, which the peer must know. */
 struct inc_channel_own {
 	/* the end in the channel's options, with the numbers and the UDP port that it has now */
 	struct inc_rc_end end;

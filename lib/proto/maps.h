@@ -401,7 +401,8 @@ enum inc_ports_row {
 	/* a bare template is sent to the port of each child, and once more to that of the last
 	 * child */
 	INC_PORTS_DOWN_BARE,
-	/* below the root a bare template is sent to the parent's port twice */
+	/* below the root a bare template is sent to the parent's port twice, because the last copy
+	 * is dropped */
 	INC_PORTS_UP_BARE,
 	INC_PORTS_ROWS
 };

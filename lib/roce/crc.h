@@ -28,7 +28,7 @@ enum inc_crc_set {
 
 extern const char *const inc_crc_set_names[INC_N_CRC_SETS];
 
-/* Returns the set that is used. */
+/* Returns the set of instructions that computes CRCs on this CPU. */
 enum inc_crc_set inc_crc_set(void);
 /* Replaces the set, for a test, while no other thread computes a CRC. Returns -ENOTSUP if this CPU
  * does not have it. */

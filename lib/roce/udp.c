@@ -76,8 +76,8 @@ unsigned int inc_udp_receive(struct inc_udp *udp, struct inc_udp_inbox *inbox)
 	n = inc_os.udp.receive(udp->fd, inbox->bytes, inbox->datagram);
 	if (n >= 0)
 		return n;
-	/* An error other than these two belongs to an earlier send of this socket, whose packets
-	 * the retransmission timer resends. */
+	/* An error other than EAGAIN and EINTR belongs to an earlier send of this socket, whose
+	 * packets the retransmission timer resends. */
 	if (n != -EAGAIN && n != -EINTR)
 		udp->send_error = -n;
 	return 0;

@@ -124,7 +124,8 @@ struct inc_topology {
 	unsigned int n_bridges;
 	struct inc_topo_link *links;
 	unsigned int n_links;
-	/* hash tables for finding hosts, switches and bridges; they set no port of an end */
+	/* hash tables that find the host, switch or bridge with a name or an address, but not a
+	 * switch's port */
 	struct inc_topo_index by_name, by_ip;
 };
 
