@@ -27,25 +27,19 @@ static const char *const kinds[] = {
 		.name = #f, .kind = INC_KEPT_TEXT, .offset = offsetof(struct s, f), \
 		.size = sizeof(((struct s *)0)->f)                                  \
 	}
-/* The columns of one end of a connection. The end's address has none, because the topology has the
- * address. */
-#define END_NUMBER(s, e, f, most)                                                         \
-	{                                                                                 \
-		.name = #e "_" #f, .kind = INC_KEPT_NUMBER, AT(s, e.end.f), .max = (most) \
-	}
-#define END(s, e)                                                                                 \
-	END_NUMBER(s, e, qpn, INC_QPN_MASK), END_NUMBER(s, e, psn, INC_PSN_MASK),                 \
-		END_NUMBER(s, e, udp_port, UINT16_MAX),                                           \
-		{.name = #e "_kind",                                                              \
-		 .kind = INC_KEPT_WORD,                                                           \
-		 AT(s, e.end.kind),                                                               \
-		 .words = inc_endpoint_kinds},                                                    \
-	{                                                                                         \
-		.name = #e "_given", .kind = INC_KEPT_NUMBER, AT(s, e.given), .max = INC_QPN_MASK \
-	}
-_Static_assert(INC_N_RC_END_FIELDS == 5 && INC_STORE_VERSION == 2,
-	       "a new field of an end needs a column in END, a new INC_STORE_VERSION and a step in "
-	       "store_open.c; change both numbers here");
+/* The columns of one end: a number for each field that messages have, and the kind as a word. The
+ * topology has the address. */
+/* clang-format off */
+#define END_SENT(s, e, f, most) \
+	{.name = #e "_" #f, .kind = INC_KEPT_NUMBER, AT(s, e.end.f), .max = (most)},
+#define END_KEPT(s, e, f, most)
+#define END_RESERVED(s, e, f, most)
+#define END_FIELD(type, f, at, most, travel, s, e) END_##travel(s, e, f, most)
+#define END(s, e) \
+	INC_RC_END_FIELDS(END_FIELD, s, e) \
+	{.name = #e "_kind", .kind = INC_KEPT_WORD, AT(s, e.end.kind), .words = inc_endpoint_kinds}, \
+	{.name = #e "_given", .kind = INC_KEPT_NUMBER, AT(s, e.given), .max = INC_QPN_MASK}
+/* clang-format on */
 
 static const struct inc_kept_column numbers[] = {
 	WORD(inc_kept_numbers, kind, kinds),

@@ -12,8 +12,6 @@
 #include "lib/base/err.h"
 #include "controller/store/rows.h"
 
-#define INC_STORE_VERSION 2
-
 struct inc_store;
 
 /*

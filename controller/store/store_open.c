@@ -22,6 +22,40 @@
 /* "INCC": the mark of our database files, which file(1) and this program check */
 #define APPLICATION_ID 0x494e4343
 
+/* The version of the schema, which the file has as its user_version. A table or column that is new,
+ * gone or renamed makes the next version, with a step that converts a file of the version before.
+ */
+#define INC_STORE_VERSION 2
+_Static_assert(INC_N_RC_END_FIELDS == 5,
+	       "a field of an end is a column: it makes the next INC_STORE_VERSION, with a step; "
+	       "then change this number");
+
+/* Converts a database of version 1 to version 2, in which the ends of a connection are called own
+ * and peer. */
+static int rename_ends(struct inc_store *store, struct inc_err *err)
+{
+	static const char *const columns[] = {"qpn", "psn", "udp_port", "kind", "given"};
+	static const struct {
+		const char *table, *from, *to;
+	} ends[] = {{"nodes", "up", "own"}, {"nodes", "down", "peer"}, {"members", "sw", "peer"}};
+	char sql[120];
+	int ret = 0;
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		for (size_t c = 0; !ret && c < sizeof(columns) / sizeof(columns[0]); c++) {
+			snprintf(sql, sizeof(sql), "ALTER TABLE %s RENAME COLUMN %s_%s TO %s_%s",
+				 ends[i].table, ends[i].from, columns[c], ends[i].to, columns[c]);
+			ret = inc_store_exec(store, sql, "cannot be converted", err);
+		}
+	return ret;
+}
+
+/* steps[v] converts a database of version v to the next one. All steps that a file needs are done
+ * in one transaction. */
+static int (*const steps[INC_STORE_VERSION])(struct inc_store *store, struct inc_err *err) = {
+	[1] = rename_ends,
+};
+
 /* Reads a number from the database by an SQL statement, such as a pragma. Returns -1 after an
  * error. */
 static int64_t ask(struct inc_store *store, const char *sql)
@@ -122,32 +156,6 @@ static int make_tables(struct inc_store *store, struct inc_err *err)
 	fclose(out);
 	return inc_store_exec(store, sql, "cannot make its tables", err);
 }
-
-/* Converts a database of version 1 to version 2, in which the ends of a connection are called own
- * and peer. */
-static int rename_ends(struct inc_store *store, struct inc_err *err)
-{
-	static const char *const columns[] = {"qpn", "psn", "udp_port", "kind", "given"};
-	static const struct {
-		const char *table, *from, *to;
-	} ends[] = {{"nodes", "up", "own"}, {"nodes", "down", "peer"}, {"members", "sw", "peer"}};
-	char sql[120];
-	int ret = 0;
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		for (size_t c = 0; !ret && c < sizeof(columns) / sizeof(columns[0]); c++) {
-			snprintf(sql, sizeof(sql), "ALTER TABLE %s RENAME COLUMN %s_%s TO %s_%s",
-				 ends[i].table, ends[i].from, columns[c], ends[i].to, columns[c]);
-			ret = inc_store_exec(store, sql, "cannot be converted", err);
-		}
-	return ret;
-}
-
-/* steps[v] converts a database of version v to the next one. All steps that a file needs are done
- * in one transaction. */
-static int (*const steps[INC_STORE_VERSION])(struct inc_store *store, struct inc_err *err) = {
-	[1] = rename_ends,
-};
 
 /* Makes the tables of a new database, or converts those of an older version, in one transaction. */
 static int migrate(struct inc_store *store, int64_t version, struct inc_err *err)

@@ -16,7 +16,12 @@
 #include "lib/proto/rc_end.h"
 #include "lib/proto/roce.h"
 
+/* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
+ * file, or of struct inc_rc_end, makes the next number. */
 #define INC_ABI_VERSION 9
+_Static_assert(INC_N_RC_END_FIELDS == 5,
+	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
+
 /* limit of a communicator's children in passthrough mode */
 #define INC_MAX_CHILDREN 32
 /* limit of a communicator's connections, which are those to the children and one to the parent */
@@ -526,8 +531,6 @@ struct inc_event {
 	_Static_assert(__builtin_offsetof(struct type, field) == (offset), \
 		       "offset of " #type "." #field)
 
-_Static_assert(INC_N_RC_END_FIELDS == 5 && INC_ABI_VERSION == 9,
-	       "a new field of an end needs a new INC_ABI_VERSION; change both numbers here");
 INC_ASSERT_SIZE(inc_conn_key, 12);
 INC_ASSERT_SIZE(inc_conn_cfg, 64);
 INC_ASSERT_OFFSET(inc_conn_cfg, own, 16);

@@ -15,51 +15,67 @@
  * mode has neither, and its ends count as sockets. */
 enum inc_endpoint_kind { INC_ENDPOINT_SOFT, INC_ENDPOINT_VERBS, INC_N_ENDPOINT_KINDS };
 
-/* One end of a connection. Its address is in network byte order, and all numbers are in host byte
- * order. */
-struct inc_rc_end {
-	__be32 ip;
-	/* UDP port at which the end receives; a switch also sends from it. 0: not known yet */
-	__u16 udp_port;
-	__u8 kind; /* kind of the end: enum inc_endpoint_kind */
-	__u8 resv; /* always 0 */
-	__u32 qpn; /* queue pair number; 0: not known yet */
-	__u32 psn; /* PSN of the first packet that this end sends */
+/* This enum says what becomes of a field where its end travels. */
+enum inc_rc_end_travel {
+	/* messages of the control plane have it, and the controller's database keeps it as a
+	 * number */
+	INC_RC_END_SENT,
+	/* messages do not have it, so who receives an end in one keeps what it knew */
+	INC_RC_END_KEPT,
+	INC_RC_END_RESERVED, /* it is always 0 */
 };
 
-/* A row for each field of struct inc_rc_end. A table with a row for each field can assert by their
- * number that it has all of them. */
-#define INC_RC_END_FIELDS(_) _(ip) _(udp_port) _(kind) _(qpn) _(psn)
+/*
+ * The fields of an end, in the order of the struct: type, member, offset, greatest value, and what
+ * becomes of it (enum inc_rc_end_travel). The address is in network byte order, and numbers are in
+ * host byte order. Further arguments are passed on to each call of _. docs/house.md lists what else
+ * a new field touches.
+ */
+/* clang-format off */
+#define INC_RC_END_FIELDS(_, ...) \
+	_(__be32, ip, 0, 0xffffffff, KEPT, __VA_ARGS__) \
+	/* UDP port at which the end receives; a switch also sends from it. 0: not known yet */ \
+	_(__u16, udp_port, 4, 0xffff, SENT, __VA_ARGS__) \
+	/* kind of the end: enum inc_endpoint_kind */ \
+	_(__u8, kind, 6, INC_N_ENDPOINT_KINDS - 1, KEPT, __VA_ARGS__) \
+	_(__u8, resv, 7, 0, RESERVED, __VA_ARGS__) \
+	/* queue pair number; 0: not known yet */ \
+	_(__u32, qpn, 8, INC_QPN_MASK, SENT, __VA_ARGS__) \
+	/* PSN of the first packet that this end sends */ \
+	_(__u32, psn, 12, INC_PSN_MASK, SENT, __VA_ARGS__)
+/* clang-format on */
 
-enum inc_rc_end_field {
-#define _(field) INC_RC_END_FIELD_##field,
+struct inc_rc_end {
+#define _(type, member, ...) type member;
 	INC_RC_END_FIELDS(_)
 #undef _
-		INC_N_RC_END_FIELDS
 };
 
-#define _(field) +sizeof(((struct inc_rc_end *)0)->field)
-_Static_assert(sizeof(((struct inc_rc_end *)0)->resv)
-			       INC_RC_END_FIELDS(_) == sizeof(struct inc_rc_end),
-	       "INC_RC_END_FIELDS has each field of struct inc_rc_end");
+#define _(type, member, at, most, ...)                                        \
+	_Static_assert(__builtin_offsetof(struct inc_rc_end, member) == (at), \
+		       "offset of " #member);                                 \
+	_Static_assert((most) <= (type)-1, "greatest value of " #member);
+INC_RC_END_FIELDS(_)
 #undef _
-_Static_assert(sizeof(struct inc_rc_end) == 16, "size of struct inc_rc_end");
-_Static_assert(__builtin_offsetof(struct inc_rc_end, udp_port) == 4, "offset of udp_port");
-_Static_assert(__builtin_offsetof(struct inc_rc_end, kind) == 6, "offset of kind");
-_Static_assert(__builtin_offsetof(struct inc_rc_end, qpn) == 8, "offset of qpn");
-_Static_assert(__builtin_offsetof(struct inc_rc_end, psn) == 12, "offset of psn");
+#define _(type, ...) +sizeof(type)
+_Static_assert(sizeof(struct inc_rc_end) == 16 && 0 INC_RC_END_FIELDS(_) == 16,
+	       "size of struct inc_rc_end, which has no padding");
+#undef _
 
-/* Replaces the fields of an end by those from a message. The end keeps its address and its kind,
- * because messages do not have them. */
-_Static_assert(INC_N_RC_END_FIELDS == 5,
-	       "a new field of an end is kept or replaced by inc_rc_end_update()");
+/* The number of fields that are not reserved. A place that a new field needs asserts the number, so
+ * that the field does not compile before. */
+#define _(type, member, at, most, travel, ...) +(INC_RC_END_##travel != INC_RC_END_RESERVED)
+enum { INC_N_RC_END_FIELDS = 0 INC_RC_END_FIELDS(_) };
+#undef _
+
+/* Replaces the fields of an end that messages have by those from a message. */
 INC_INLINE void inc_rc_end_update(struct inc_rc_end *end, const struct inc_rc_end *from)
 {
-	const struct inc_rc_end before = *end;
-
-	*end = *from;
-	end->ip = before.ip;
-	end->kind = before.kind;
+#define _(type, member, at, most, travel, ...)      \
+	if (INC_RC_END_##travel == INC_RC_END_SENT) \
+		end->member = from->member;
+	INC_RC_END_FIELDS(_)
+#undef _
 }
 
 #endif
