@@ -113,11 +113,12 @@ static unsigned int choose_window(const struct inccl_open_opts *opts,
 	return window < most / each ? window * each : most;
 }
 
-static int choose_payload(const struct inccl_endpoint *ep, const struct inccl_open_opts *opts,
+static int choose_payload(struct inccl_endpoint *ep, const struct inccl_open_opts *opts,
 			  const struct inc_channel_offer *offer, unsigned int *payload,
 			  struct inc_err *err)
 {
-	if (!offer->payload_bytes)
+	ep->by_path = !offer->payload_bytes;
+	if (ep->by_path)
 		return inccl_path_payload(ep->ops->fd(ep->dev, NULL), opts, payload, err);
 	*payload = inc_min(opts->payload ?: offer->payload_bytes, offer->payload_bytes);
 	return 0;
@@ -218,7 +219,7 @@ int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_p
 {
 	int ret = 0;
 
-	if (ep->transport->kind == INCCL_TRANSPORT_SOFT)
+	if (ep->by_path)
 		ret = inccl_path_check(ep->ops->fd(ep->dev, NULL), ep->addr, peer->end.ip,
 				       peer->payload, err);
 	else

@@ -80,6 +80,7 @@ struct inccl_endpoint {
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
 	uint32_t addr; /* own address, network order */
+	bool by_path;  /* the device has no limit of the payload, so the path has one */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 	uint64_t posted; /* messages that post() has accepted */

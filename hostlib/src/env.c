@@ -138,21 +138,9 @@ int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place 
 	return 0;
 }
 
-int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err)
+const char *inccl_env_transport(void)
 {
-	const char *text = env("INCCL_TRANSPORT");
-
-	*kind = INCCL_TRANSPORT_AUTO;
-	if (!text || !strcmp(text, "auto"))
-		return 0;
-	if (!strcmp(text, "soft"))
-		*kind = INCCL_TRANSPORT_SOFT;
-	else if (!strcmp(text, "verbs"))
-		*kind = INCCL_TRANSPORT_VERBS;
-	else
-		return inc_err_set(err, EINVAL,
-				   "INCCL_TRANSPORT: '%s' is not one of auto, soft, verbs", text);
-	return 0;
+	return env("INCCL_TRANSPORT");
 }
 
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err)

@@ -404,7 +404,8 @@ struct inccl_place {
 };
 int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place *place,
 			struct inc_err *err);
-int inccl_env_transport(enum inccl_transport_kind *kind, struct inc_err *err);
+/* The word for the kind of transport; NULL: there is none. */
+const char *inccl_env_transport(void);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err);
 int inccl_env_channels(unsigned int *channels, struct inc_err *err);

@@ -349,6 +349,11 @@ static void unusable_options_are_reported(void **state)
 	opts.transport = INCCL_TRANSPORT_SOFT;
 	opts.byte_order = 9;
 	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
+	opts.byte_order = INCCL_ORDER_LITTLE;
+	opts.transport = INCCL_TRANSPORT_AUTO;
+	assert_int_equal(setenv("INCCL_TRANSPORT", "pigeons", 1), 0);
+	assert_int_equal(inccl_communicator_create(group, &opts, &comm), -EINVAL);
+	assert_int_equal(unsetenv("INCCL_TRANSPORT"), 0);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_controller_stop(&f);
 	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":0,\"errno\":\"EINVAL\","
@@ -357,6 +362,8 @@ static void unusable_options_are_reported(void **state)
 					   "\"message\":\"transport 99"));
 	assert_non_null(strstr(f.received, "\"type\":\"failed\",\"comm\":2,\"errno\":\"EINVAL\","
 					   "\"message\":\"byte_order 9"));
+	assert_non_null(strstr(f.received, "\"message\":\"INCCL_TRANSPORT: 'pigeons' is not one of "
+					   "auto, verbs, soft\""));
 	assert_non_null(strstr(f.received, "\"rank\":0}"));
 }
 
