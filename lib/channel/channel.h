@@ -3,7 +3,7 @@
  * One RC channel: a reliable connection that moves whole messages, as a queue pair does. There are
  * two kinds, a table of functions each. `soft` is the project's own RC endpoint on a UDP socket,
  * which every machine supports. `verbs` is a queue pair of an RDMA device. A further transport is
- * one more table.
+ * one more table, in a file of its own. docs/house.md lists the places that name it.
  *
  * A device is where packets arrive and leave: for soft channels a UDP socket at an own address, or
  * at all of them, and for verbs a port of an RDMA device. A channel is one end of a connection
