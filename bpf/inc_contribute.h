@@ -291,8 +291,9 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 		inc_publish64(&st->ack_asked, at->r + 1);
 }
 
-/* Extends `ahead` in the connection's state to this packet, which was kept behind a gap or named in
- * a NAK. */
+/* Extends `ahead` in the connection's state to this packet. `ahead` counts the packets from the
+ * next expected one to the last one that was kept behind a gap, or that arrived there and was
+ * requested again by a NAK. */
 static __always_inline void inc_note_ahead(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 end = at->r + 1 - m->st->rx_next;

@@ -152,7 +152,7 @@ void inc_comm_end(struct inc_comm *comm);
 /* Does the same as inc_comm_end() if all members have destroyed the communicator or are gone. */
 void inc_comm_end_unused(struct inc_comm *comm);
 /* Frees the REFUSED communicators whose error all members that are left have received. Called when
- * a member has left. */
+ * a member has left, or has reported the failure of a refused communicator itself. */
 void inc_comm_forget_refused(struct inc_group *group);
 
 /* Makes a STARTED communicator of an earlier controller from a member's claim. sw: the member's

@@ -243,8 +243,8 @@ void inc_comm_wait_for_reason(struct inc_comm *comm, const struct inc_core_switc
 		inc_core_timer_arm(&comm->timer, sw->core->opt.switch_timeout_ms);
 }
 
-/* Finds the communicator of this number, if the switch has it and it has not failed. NULL: there is
- * no such communicator, so a report of its failure has no effect. */
+/* Finds the communicator of this number. Returns NULL if it does not exist, has failed, or is not
+ * on this switch. */
 static struct inc_comm *find_running(struct inc_core_switch *sw, uint32_t number)
 {
 	struct inc_comm *comm = inc_comm_find(sw->core, number);

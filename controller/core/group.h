@@ -74,7 +74,9 @@ static inline bool inc_group_formed(const struct inc_group *group)
 {
 	return group->phase != GROUP_FORMING;
 }
-/* Whether the group comes from an earlier controller, so that nothing new can begin in it. */
+/* Whether the group comes from an earlier controller and its ranks are not all back, so that
+ * nothing new can begin in it. A group in phase RESTORED begins anew when all are back, so it does
+ * not count. */
 static inline bool inc_group_resumed(const struct inc_group *group)
 {
 	return group->phase == GROUP_RETURNING || group->phase == GROUP_SETTLED;

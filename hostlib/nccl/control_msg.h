@@ -17,7 +17,8 @@
 
 #define HA_REQUESTS 32u /* most sends, or most receives, of a comm that may be under way */
 #define HA_GROUP    8u  /* most buffers of one irecv, each of which is a receive */
-/* most open slots of a comm, which is also the number of slots in the ring */
+/* most open slots of a comm, and the size of the ring; each is a buffer of a receive whose payload
+ * is not complete yet */
 #define HA_SLOTS 256u
 /* ports of a comm at each end: port 0 is the one that NCCL has chosen, port 1 its standby */
 #define HA_RAILS 2u

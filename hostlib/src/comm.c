@@ -234,7 +234,8 @@ const char *inccl_comm_floats(const struct inccl_communicator *comm)
 	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
 }
 
-/* Creates a communicator by two requests to the controller. Called under the group's lock. */
+/* Creates a communicator by two requests to the controller, one for a connection and one that
+ * reports this rank as ready. Called under the group's lock. */
 static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
 		     struct inccl_limit *limit, struct inc_err *err)
 {

@@ -138,12 +138,13 @@ struct soft_mirror {
 	/* The peer has reported in the answer to a probe that results before this one are complete.
 	 * Those of them that are not here are lost. */
 	uint64_t complete;
-	/* the peer has retransmitted a result, so more results may be missing, and a probe must ask
-	 * which */
+	/* The peer has probably retransmitted the last result, or the result closes a gap. So more
+	 * results may be missing, and a probe must ask which. */
 	bool unsure;
 	/* the owner will not call again soon, so the last ACK must not wait for it */
 	bool unattended;
-	/* flush() sends fewer packets than this at a time only if no result is due */
+	/* While results are due, flush() waits until it may send so many new packets.
+	 * Retransmissions and packets before tx_flush do not wait. */
 	unsigned int hold_packets;
 	uint64_t tx_flush; /* packets of contributions before this one are sent at once */
 	/* the results of all packets of contributions before this one are here */

@@ -343,7 +343,8 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 	return dev->may_block ? connect_now(ch, &to, err) : connect_later(ch, &to, err);
 }
 
-/* Breaks the channel, because no machine has answered with the peer's Ethernet address. */
+/* Whether the error means that no machine has answered with the peer's Ethernet address. If so, a
+ * channel breaks because of silence, and after any other error because of a cut. */
 static bool is_silence(int error)
 {
 	return error == -ETIMEDOUT || error == -EHOSTUNREACH;

@@ -9,8 +9,9 @@
 #include "lib/base/os.h"
 #include "lib/net/hostport.h"
 
-/* Splits an address at the colon into host and port. *port becomes NULL if the text has no port.
- * Returns false if the text is neither HOST, HOST:PORT nor an IPv6 address. */
+/* Splits a text into host and port, without checking either. *port becomes NULL if there is none. A
+ * text with several colons and no brackets is a host alone. Returns false if the host is empty or
+ * the brackets are wrong. */
 static bool split(const char *text, const char **host, size_t *len, const char **port)
 {
 	const char *colon = strrchr(text, ':'), *end;

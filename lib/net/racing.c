@@ -11,7 +11,8 @@ struct inc_racing {
 	struct inc_race race;
 	struct event_base *base;
 	struct inc_timer *timer; /* timer of the next step */
-	/* events for writable sockets, one for each attempt to connect; NULL: none */
+	/* An array with one event for each attempt to connect, which comes when the attempt's
+	 * socket is writable. An entry is NULL if its attempt has no event. */
 	struct event **watch;
 	inc_racing_done done;
 	void *arg;

@@ -140,7 +140,9 @@ static void broadcast(struct inc_term *t, struct term_slot *slot, void *buffer, 
 	}
 }
 
-/* Completes a slot, after all children have contributed to it. */
+/* Completes a slot to which all children have contributed. Their data is reduced and sent to the
+ * parent, or to the children if there is no parent. If the children have called different
+ * collectives, the communicator ends instead. */
 static void complete(struct inc_term *t, struct term_slot *slot)
 {
 	uint64_t differ;
