@@ -4,16 +4,17 @@
  * checks it. Then the packet is a contribution, a result of the parent, or a response to packets
  * that the switch has sent. A contribution is stored. The last one of a chunk is followed by the
  * reduction, and the sum is multicast or sent to the parent. Every packet ends on exactly one
- * counter, which determines its verdict.
+ * counter, which determines its verdict. If the communicator has a CPU, the packet may go there
+ * first.
  */
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
 
 #include "lib/proto/maps.h"
 #include "bpf/inc_answer.h"
-#include "bpf/inc_check.h"
 #include "bpf/inc_conn.h"
 #include "bpf/inc_contribute.h"
+#include "bpf/inc_crc.h"
 #include "bpf/inc_maps.h"
 #include "bpf/inc_match.h"
 #include "bpf/inc_multicast.h"
@@ -21,6 +22,7 @@
 #include "bpf/inc_reduce.h"
 #include "bpf/inc_response.h"
 #include "bpf/inc_result.h"
+#include "bpf/inc_steer.h"
 
 /* Completes a chunk to which all children have contributed: the slot's sum is the result, or the
  * partial sum for the parent. */
@@ -170,8 +172,9 @@ static __always_inline enum inc_counter_id inc_end_early(struct xdp_md *ctx, enu
 	return c;
 }
 
-static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
+static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx, enum inc_where where)
 {
+	struct inc_route *route = NULL;
 	struct inc_packet pkt = {};
 	struct inc_match m = {};
 	enum inc_counter_id c;
@@ -189,25 +192,37 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx)
 		return c;
 	if (pkt.pkey != m.cfg->pkey)
 		return INC_CTR_DROP_PKEY;
-	if (!inc_enter(m.st))
-		return INC_CTR_DROP_BUSY;
-	c = inc_handle_own(ctx, &pkt, &m);
-	inc_leave(m.st);
+	if (inc_steers) {
+		c = inc_steer(&pkt, &m, where, &route);
+		if (c != INC_CONTINUE)
+			return c;
+	}
+	c = INC_CTR_DROP_BUSY;
+	if (inc_enter(m.st)) {
+		c = inc_handle_own(ctx, &pkt, &m);
+		inc_leave(m.st);
+	}
+	if (inc_steers && route)
+		inc_route_done(route);
 	return c;
 }
 
-/* The verdict of a packet that ended on this counter. */
-static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c)
+/* The verdict of a packet that ended on this counter, or that goes to another CPU. */
+static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c,
+				       enum inc_where where)
 {
 	if (inc_counter_is(c, 'P'))
 		return XDP_PASS;
+	if (inc_steers && c == INC_CTR_X_STEERED)
+		return XDP_REDIRECT;
 	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH)
 		return XDP_REDIRECT;
 	/* An answer is redirected to its own port instead of returning XDP_TX. After XDP_TX a veth
 	 * wakes its peer only if the peer has an XDP program, so the answer could wait for other
-	 * traffic. */
+	 * traffic. A program of a CPU cannot send by XDP_TX at all. */
 	if (inc_counter_is(c, 'W'))
-		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex, XDP_TX);
+		return bpf_redirect_map(&inc_answer_port, ctx->ingress_ifindex,
+					where == INC_AT_PORT ? XDP_TX : XDP_DROP);
 	return XDP_DROP;
 }
 

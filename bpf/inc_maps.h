@@ -194,6 +194,34 @@ struct {
 	__type(value, __u64);
 } inc_counter SEC(".maps");
 
+/* Communicator -> its CPU, and how many of its packets are on their way to that CPU. Writers: the
+ * programs; user space as struct inc_route says. Size: like inc_comm_cfg. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_route);
+} inc_route SEC(".maps");
+
+/* CPU -> the queue by which packets reach this CPU, and the program inc_steered, which handles them
+ * there. Writer: loader. Size: the machine's CPUs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_CPUMAP);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct bpf_cpumap_val));
+} inc_cpu SEC(".maps");
+
+/* CPU -> how full this queue is. Writers: the programs. Size: like inc_cpu. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct inc_queue);
+} inc_queue SEC(".maps");
+
 /* Ring buffer of events for the slow path, oldest first. Writer: XDP. Size: 64 KB. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -220,6 +248,8 @@ const volatile bool inc_check_icrc = true;
 const volatile __u32 inc_places = 1;
 /* Whether the ports run the XDP programs in generic mode. */
 const volatile bool inc_generic = false;
+/* Whether communicators have CPUs (inc_steer.h). */
+const volatile bool inc_steers = false;
 /* If it is 1, the kernel's copies of a frame share their bytes (inc_is_shared_copy()), so the slow
  * path sends all results. Writer: the egress program, which never resets it. */
 __u32 inc_copies_shared;

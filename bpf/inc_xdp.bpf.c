@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The switch's XDP programs: one for the packets received on each port, and one for the packets
- * that it sends.
+ * The switch's XDP programs: one for the packets received on each port, one for those of them that
+ * another CPU handles, and one for the packets that the switch sends.
  */
 #include "bpf/inc_egress.h"
 #include "bpf/inc_handle.h"
 #include "bpf/inc_maps.h"
+#include "bpf/inc_steer.h"
 #include "bpf/inc_template.h"
 
 SEC("xdp")
@@ -14,9 +15,21 @@ int inc_switch(struct xdp_md *ctx)
 	enum inc_counter_id c;
 
 	inc_count(INC_CTR_RX);
-	c = inc_handle(ctx);
+	c = inc_handle(ctx, INC_AT_PORT);
 	inc_count(c);
-	return inc_verdict(ctx, c);
+	return inc_verdict(ctx, c, INC_AT_PORT);
+}
+
+/* Handles a packet on the CPU of its communicator. A port's program has counted it as received. */
+SEC("xdp/cpumap")
+int inc_steered(struct xdp_md *ctx)
+{
+	enum inc_counter_id c;
+
+	inc_take_steered();
+	c = inc_handle(ctx, INC_AT_CPU);
+	inc_count(c);
+	return inc_verdict(ctx, c, INC_AT_CPU);
 }
 
 /* This one program for all ports runs on each copy and answer that leaves a port. */

@@ -65,9 +65,9 @@ int inc_bench_handle(struct xdp_md *ctx)
 	if (inc_bench_reset(ctx))
 		return XDP_ABORTED;
 	inc_count(INC_CTR_RX);
-	c = inc_handle(ctx);
+	c = inc_handle(ctx, INC_AT_PORT);
 	inc_count(c);
-	return inc_verdict(ctx, c);
+	return inc_verdict(ctx, c, INC_AT_PORT);
 }
 
 /* The template that the benchmark provides, a struct inc_template as inc_multicast.h makes it. */

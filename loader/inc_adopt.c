@@ -154,6 +154,7 @@ int inc_switch_adopt(struct inc_switch *sw, struct inc_err *err)
 		ret = count_addrs(sw, err);
 	if (ret < 0)
 		return ret;
+	inc_steer_adopt(sw);
 	inc_forget_ports(sw);
 	inc_switch_follow_macs(sw);
 	sw->leaving = false;

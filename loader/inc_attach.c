@@ -58,6 +58,7 @@ static int open_ext(struct inc_switch *sw, struct inc_err *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, open_opts, .object_name = "inc_xdp");
 	DECLARE_LIBXDP_OPTS(xdp_program_opts, prog_opts, .prog_name = INC_PROG_SWITCH);
+	struct bpf_program *prog;
 	struct bpf_map *map, *own;
 	const void *elf;
 	size_t size;
@@ -77,8 +78,8 @@ static int open_ext(struct inc_switch *sw, struct inc_err *err)
 			goto fail;
 		}
 	}
-	bpf_program__set_autoload(bpf_object__find_program_by_name(sw->ext_obj, INC_PROG_EGRESS),
-				  false);
+	bpf_object__for_each_program (prog, sw->ext_obj)
+		bpf_program__set_autoload(prog, !strcmp(bpf_program__name(prog), INC_PROG_SWITCH));
 	prog_opts.obj = sw->ext_obj;
 	sw->ext = xdp_program__create(&prog_opts);
 	ret = libxdp_get_error(sw->ext);

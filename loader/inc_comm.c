@@ -11,6 +11,15 @@
 
 #define NO_CHUNK (~0ull) /* chunk number in a row that has no chunk */
 
+int inc_switch_map_set(const struct inc_switch *sw, const char *name, const void *key,
+		       const void *value, uint64_t flags, struct inc_err *err)
+{
+	if (bpf_map_update_elem(inc_switch_map_fd(sw, name), key, value, flags))
+		return inc_err_set(err, errno, "map %s cannot be written: %s", name,
+				   strerror(errno));
+	return 0;
+}
+
 /* Clears the state of a new communicator in the maps. Plain stores suffice, because no packet can
  * reach the communicator's rows before the look-up entries are written. */
 static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, struct inc_err *err)
@@ -298,6 +307,7 @@ int inc_switch_add_comm(struct inc_switch *sw, const struct inc_comm_conf *conf,
 		clear_config(sw, &b);
 		return ret;
 	}
+	inc_steer_place(sw, b.comm);
 	sw->comm[b.comm] = b.cfg;
 	memcpy(&sw->root[b.cfg.root_base], b.roots, b.cfg.root_rows * sizeof(b.roots[0]));
 	memcpy(&sw->conn[b.cfg.conn_base], b.conn, inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
@@ -332,6 +342,7 @@ int inc_switch_remove_comm(struct inc_switch *sw, uint32_t comm, struct inc_err 
 	ret = take_away(sw, &b, err);
 	if (ret)
 		return ret;
+	inc_steer_forget(sw, comm);
 	clear_config(sw, &b);
 	memset(&sw->conn[b.cfg.conn_base], 0, inc_comm_conns(&b.cfg) * sizeof(b.conn[0]));
 	memset(&sw->comm[comm], 0, sizeof(sw->comm[comm]));

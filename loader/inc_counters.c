@@ -62,11 +62,25 @@ static uint64_t add_up(struct inc_counters *out)
 	return out->passed + out->dropped + out->absorbed + out->answered + out->multicast;
 }
 
+/* Adds up how many packets have left the queues to CPUs, or were put into them. */
+static uint64_t queued(const struct inc_switch *sw, bool left)
+{
+	uint64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < sw->steering.n; i++) {
+		const struct inc_queue *queue = &sw->queues[sw->steering.cpu[i]];
+
+		n += __atomic_load_n(left ? &queue->taken : &queue->put, __ATOMIC_ACQUIRE);
+	}
+	return n;
+}
+
 int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *out,
 			     struct inc_err *err)
 {
 	int fd = inc_switch_map_fd(sw, INC_MAP_COUNTER), cpus = libbpf_num_possible_cpus();
-	uint64_t *cpu, before, after, received;
+	uint64_t *cpu, before, after, received, left, waiting;
 	int ret, attempt;
 
 	if (fd < 0 || cpus < 0)
@@ -80,18 +94,21 @@ int inc_switch_read_counters(const struct inc_switch *sw, struct inc_counters *o
 	/*
 	 * A packet is counted as received first and on its outcome last. So the number of received
 	 * packets is at least the outcomes read before. It exceeds the outcomes read after it by at
-	 * most the packets in progress, one per CPU.
+	 * most the packets in progress, one per CPU, and those in the queues to CPUs.
 	 */
 	for (attempt = 0; !ret && attempt < READ_ATTEMPTS; attempt++) {
 		before = after;
+		left = queued(sw, true);
 		ret = read_values(fd, cpu, cpus, out->value, err);
 		received = out->value[INC_CTR_RX];
 		after = add_up(out);
+		waiting = queued(sw, false) - left;
 		if (before == after && received == after) {
 			out->balanced = true;
 			break;
 		}
-		out->balanced = before != after && before <= received && received <= after + cpus;
+		out->balanced = (before != after || waiting) && before <= received &&
+				received <= after + cpus + waiting;
 	}
 	free(cpu);
 	return ret;

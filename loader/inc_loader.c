@@ -205,6 +205,9 @@ static int set_sizes(struct inc_switch *sw, struct inc_err *err)
 		{sw->skel->maps.inc_copy, o->max_connections},
 		{sw->skel->maps.inc_comm_cfg, o->max_comms},
 		{sw->skel->maps.inc_comm_state, o->max_comms},
+		{sw->skel->maps.inc_route, o->max_comms},
+		{sw->skel->maps.inc_cpu, libbpf_num_possible_cpus()},
+		{sw->skel->maps.inc_queue, libbpf_num_possible_cpus()},
 		{sw->skel->maps.inc_comm_ports, o->max_comms * INC_PORTS_ROWS},
 		{sw->skel->maps.inc_parent_port, o->max_comms},
 		{sw->skel->maps.inc_root_child, inc_switch_root_rows(o->max_comms)},
@@ -245,6 +248,8 @@ static int load(struct inc_switch *sw, struct inc_err *err)
 	sw->skel->rodata->inc_places = inc_conn_places(sw->opts.max_connections);
 	sw->skel->rodata->inc_check_icrc = !sw->opts.skip_icrc;
 	sw->skel->rodata->inc_generic = sw->opts.generic;
+	sw->skel->rodata->inc_steers = sw->opts.steer;
+	bpf_program__set_autoload(sw->skel->progs.inc_steered, sw->opts.steer);
 	sw->skel->rodata->inc_order_stores = INC_ORDER_STORES || sw->opts.order_stores;
 	ret = inc_xdp__load(sw->skel);
 	story = inc_capture_end();
@@ -287,6 +292,8 @@ static int map_all(struct inc_switch *sw, struct inc_err *err)
 	ret = map_memory(sw->skel->maps.inc_conn_state, (void **)&sw->conn_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_comm_state, (void **)&sw->comm_state, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_slot, (void **)&sw->slots, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_route, (void **)&sw->routes, err);
+	ret = ret ?: map_memory(sw->skel->maps.inc_queue, (void **)&sw->queues, err);
 	ret = ret ?: map_memory(sw->skel->maps.inc_kept, (void **)&sw->kept, err);
 	return ret ?: map_memory(sw->skel->maps.inc_sum, (void **)&sw->sums, err);
 }
@@ -331,6 +338,7 @@ int inc_switch_open(const struct inc_switch_opts *opts, struct inc_switch **out,
 	ret = ret ?: map_all(sw, err);
 	if (!ret && sw->opts.pin)
 		ret = inc_pin_all(sw, err);
+	ret = ret ?: inc_steer_open(sw, err);
 	if (ret)
 		goto fail;
 	*out = sw;
@@ -351,10 +359,13 @@ void inc_switch_close(struct inc_switch *sw)
 		unmap_memory(sw->skel->maps.inc_conn_state, sw->conn_state);
 		unmap_memory(sw->skel->maps.inc_comm_state, sw->comm_state);
 		unmap_memory(sw->skel->maps.inc_slot, sw->slots);
+		unmap_memory(sw->skel->maps.inc_route, sw->routes);
+		unmap_memory(sw->skel->maps.inc_queue, sw->queues);
 		unmap_memory(sw->skel->maps.inc_kept, sw->kept);
 		unmap_memory(sw->skel->maps.inc_sum, sw->sums);
 		inc_xdp__destroy(sw->skel);
 	}
+	inc_steer_close(sw);
 	free(sw->comm);
 	free(sw->conn);
 	free(sw->root);

@@ -41,6 +41,7 @@ struct inc_switch_opts {
 	uint32_t max_rows;
 	enum inc_attach attach;
 	bool generic; /* attach in generic (skb) XDP mode instead of native mode */
+	bool steer;   /* each communicator has a CPU, which handles its packets; native mode only */
 	/* pin all maps and programs under INC_PIN_ROOT/<instance>. The caller holds the lock of the
 	 * instance (INC_LOCK_PATH) */
 	bool pin;
@@ -151,6 +152,12 @@ const struct inc_conn_cfg *inc_switch_conn(const struct inc_switch *sw, uint32_t
  * length 0. */
 bool inc_switch_child_gets(const struct inc_switch *sw, uint32_t comm, uint32_t child,
 			   uint32_t desc);
+/* The CPU that handles the communicator's packets, or -1 if there is none. */
+int inc_switch_cpu_of(const struct inc_switch *sw, uint32_t comm);
+/* Measures the load of CPUs, and moves at most one communicator from the most loaded CPU to the
+ * least loaded one. A communicator of which packets are under way stays. The caller calls this once
+ * a second. */
+void inc_switch_balance(struct inc_switch *sw);
 /* Returns the index of the communicator that has this number at the controller, or -ENOENT. */
 int inc_switch_find_comm(const struct inc_switch *sw, uint32_t communicator);
 

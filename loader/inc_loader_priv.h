@@ -12,8 +12,9 @@
 #include "lib/proto/maps.h"
 #include "loader/inc_loader.h"
 
-#define INC_PROG_SWITCH "inc_switch"
-#define INC_PROG_EGRESS "inc_egress"
+#define INC_PROG_SWITCH  "inc_switch"
+#define INC_PROG_EGRESS  "inc_egress"
+#define INC_PROG_STEERED "inc_steered"
 
 struct inc_xdp;
 
@@ -31,6 +32,20 @@ struct inc_port_slot {
 	/* the maps still have old entries for the port's communicators, which must be written
 	 * again */
 	bool stale;
+};
+
+/* How many packets a communicator's route has counted, and how many a second. */
+struct inc_steer_rate {
+	uint64_t count;
+	uint64_t rate;
+};
+
+/* The steering of communicators to CPUs (inc_steer.c). */
+struct inc_steering {
+	uint32_t n; /* number of CPUs; 0: communicators have no CPUs */
+	uint32_t *cpu;
+	struct inc_steer_rate *rate; /* [max_comms] */
+	uint64_t moves;              /* number of communicators that were moved */
 };
 
 struct inc_switch {
@@ -56,6 +71,9 @@ struct inc_switch {
 	struct inc_slot *slots;
 	struct inc_buf *kept;
 	struct inc_buf *sums;
+	struct inc_route *routes;
+	struct inc_queue *queues;
+	struct inc_steering steering;
 };
 
 /* inc_pin.c */
@@ -126,6 +144,18 @@ void inc_forget_port(struct inc_switch *sw, uint32_t ifindex);
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex);
 /* Removes what a predecessor has left on interfaces that are not ports of this switch any more. */
 void inc_forget_ports(struct inc_switch *sw);
+
+/* inc_steer.c. Makes the queues to CPUs, if opts.steer is set. */
+int inc_steer_open(struct inc_switch *sw, struct inc_err *err);
+void inc_steer_close(struct inc_switch *sw);
+/* Gives a new communicator the least loaded CPU. No packet can reach it yet. */
+void inc_steer_place(struct inc_switch *sw, uint32_t comm);
+/* Waits until the packets of a communicator that no packet can reach any more have left its CPU's
+ * queue. */
+void inc_steer_forget(struct inc_switch *sw, uint32_t comm);
+/* Gives a CPU to each of a predecessor's communicators that has none, or removes the CPUs of all
+ * if this switch does not steer. */
+void inc_steer_adopt(struct inc_switch *sw);
 
 /* inc_port.c: moves a predecessor's communicators to the present interfaces of their ports. */
 int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err);

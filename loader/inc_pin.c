@@ -311,6 +311,8 @@ static int pin_programs(struct inc_switch *sw, struct inc_err *err)
 	bpf_object__for_each_program (prog, sw->skel->obj) {
 		/* replace the pin of the predecessor's program by one of this program */
 		inc_unpin(sw, bpf_program__name(prog));
+		if (!bpf_program__autoload(prog))
+			continue;
 		ret = inc_pin_fd(sw, bpf_program__fd(prog), bpf_program__name(prog), err);
 		if (ret)
 			return ret;

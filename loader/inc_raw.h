@@ -17,6 +17,8 @@ struct inc_comm_state *inc_switch_comm_state(const struct inc_switch *sw);
 struct inc_slot *inc_switch_slots(const struct inc_switch *sw);
 struct inc_buf *inc_switch_kept(const struct inc_switch *sw);
 struct inc_buf *inc_switch_sums(const struct inc_switch *sw);
+struct inc_route *inc_switch_routes(const struct inc_switch *sw);
+struct inc_queue *inc_switch_queues(const struct inc_switch *sw); /* by CPU */
 /* Returns the word that the egress program sets if the kernel's copies of a frame share their
  * bytes. */
 uint32_t *inc_switch_copies_shared(const struct inc_switch *sw);

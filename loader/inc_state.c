@@ -149,6 +149,26 @@ void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t m
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
+bool inc_switch_route_idle(const struct inc_switch *sw, uint32_t comm, uint64_t *word)
+{
+	const struct inc_route *route = &sw->routes[comm];
+	/* These are read before the word. So if the sum is that of the word, it was complete when
+	 * the word was read. */
+	uint64_t done = LOAD(route->done);
+
+	done += LOAD(route->refused);
+	*word = LOAD(route->word);
+	return inc_route_count(*word) == inc_route_count(done);
+}
+
+bool inc_switch_move_comm(struct inc_switch *sw, uint32_t comm, uint64_t word, uint32_t cpu)
+{
+	__u64 was = word, moved = (cpu + 1ull) << INC_ROUTE_CPU_SHIFT | inc_route_count(word);
+
+	return __atomic_compare_exchange_n(&sw->routes[comm].word, &was, moved, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
 void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome)
 {
 	struct inc_comm_state *st = &sw->comm_state[comm];
@@ -180,4 +200,14 @@ struct inc_buf *inc_switch_kept(const struct inc_switch *sw)
 struct inc_buf *inc_switch_sums(const struct inc_switch *sw)
 {
 	return sw->sums;
+}
+
+struct inc_route *inc_switch_routes(const struct inc_switch *sw)
+{
+	return sw->routes;
+}
+
+struct inc_queue *inc_switch_queues(const struct inc_switch *sw)
+{
+	return sw->queues;
 }

@@ -61,6 +61,16 @@ uint32_t inc_switch_read_differ(const struct inc_switch *sw, uint32_t comm, uint
  * address from the peer's frames meanwhile, that has precedence, and this does not overwrite it. */
 void inc_switch_found_peer(struct inc_switch *sw, uint32_t conn, const uint8_t mac[6]);
 
+/*
+ * Whether each packet that the communicator's route has counted has been handled. Then *word is the
+ * route's word at that moment. inc_switch_move_comm() with that word moves the communicator to
+ * another CPU if no packet has been counted since. Between the two calls the caller waits until all
+ * programs that run have ended and what they redirect has left. So all that the old CPU has sent is
+ * ahead of what the new CPU sends.
+ */
+bool inc_switch_route_idle(const struct inc_switch *sw, uint32_t comm, uint64_t *word);
+bool inc_switch_move_comm(struct inc_switch *sw, uint32_t comm, uint64_t word, uint32_t cpu);
+
 /* Ends a communicator at chunk r. From now on the programs answer the communicator's packets with
  * this AETH syndrome. */
 void inc_switch_end_comm(struct inc_switch *sw, uint32_t comm, uint64_t r, uint8_t syndrome);

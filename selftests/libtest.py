@@ -454,6 +454,25 @@ class Lab(Daemons):
         """Returns {name: value} of the first switch's counters."""
         return {c["name"]: c["value"] for c in self.switch_local("counters")["counters"]}
 
+    def cpu_counters(self):
+        """The first switch's counters for each CPU, in passthrough mode: {CPU: {counter: value}}."""
+        def number(octets):
+            return int.from_bytes(bytes(int(o, 16) for o in octets), sys.byteorder)
+
+        names = [c["name"] for c in self.switch_local("counters")["counters"]]
+        path = f"/sys/fs/bpf/inc/{self.switches[0]['instance']}/inc_counter"
+        found = {}
+        for row in json.loads(command("bpftool", "-j", "map", "dump", "pinned", path).out):
+            for value in row["values"]:
+                found.setdefault(value["cpu"], {})[names[number(row["key"])]] = number(value["value"])
+        return found
+
+    def workers(self, before=None):
+        """The CPUs that have handled contributions on the first switch since this answer of cpu_counters()."""
+        kinds = ("absorbed_stored", "absorbed_ahead", "answered_ack", "multicast_result")
+        return {cpu for cpu, now in self.cpu_counters().items()
+                if any(now[k] > (before[cpu][k] if before else 0) for k in kinds)}
+
     def results(self):
         """How many results the first switch has made: messages in termination mode, else packets. An engine has
         counters only since its first communicator."""

@@ -14,6 +14,10 @@
 #include "lib/base/stdout.h"
 #include "topo/lab.h"
 
+/* limit of the queues of each end of a cable, which is the number from which inc-switchd receives
+ * NAKs */
+#define MAX_QUEUES 16
+
 static struct lab lab; /* the lab that this process works on; static, because the struct is large */
 
 /* The values of the command line of inc-lab. Each command uses some of them. */
@@ -313,6 +317,10 @@ static const struct inc_opt up_options[] = {
 	 .value = "threaded[:CPU]",
 	 .help = "receive on the switches' ports in threads, pinned to CPU if one is given",
 	 INC_OPT_TAKE(struct settings, up, take_napi)},
+	{.name = "queues",
+	 .value = "N",
+	 .help = "receive and send queues of each end of a cable (default 1)",
+	 INC_OPT_NUMBER(struct settings, up.queues, 1, MAX_QUEUES)},
 	{.value = "FILE", .required = true, INC_OPT_TEXT(struct settings, file, NULL)},
 	{},
 };
@@ -407,7 +415,7 @@ static const struct inc_program program = {
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.up.napi_cpu = -1, .run.only = -1};
+	struct settings s = {.up.napi_cpu = -1, .up.queues = 1, .run.only = -1};
 	const struct inc_command *command;
 	const struct act *act;
 	struct inc_err err;

@@ -151,8 +151,9 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
 
 /* lab_net.c */
 int lab_net_namespaces(struct lab *lab, struct inc_err *err);
-/* Makes the lab's links and addresses inside its namespaces. */
-int lab_net_up(struct lab *lab, struct inc_err *err);
+/* Makes the lab's links and addresses inside its namespaces. queues: number of receive queues, and
+ * of send queues, of each end of a link. */
+int lab_net_up(struct lab *lab, unsigned int queues, struct inc_err *err);
 /* Checks whether all ports of a bridge forward, which takes up to a second after their cables are
  * up. Returns 0, or -EIO with the port that does not. */
 int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err);
@@ -196,7 +197,8 @@ struct lab_up_options {
 	const char *controller_args;
 	bool insecure; /* the lab has no keys */
 	bool napi_threaded;
-	int napi_cpu; /* CPU on which threaded NAPI runs; -1: any */
+	int napi_cpu;        /* CPU on which threaded NAPI runs; -1: any */
+	unsigned int queues; /* number of receive queues, and of send queues, of each cable's end */
 };
 int lab_up(struct lab *lab, const struct lab_up_options *options, struct inc_err *err);
 /* Removes the whole lab, in whatever state it is. If something is left, returns -EBUSY with a

@@ -84,12 +84,13 @@ static int set_gro(const char *ifname, bool on)
 	return ret;
 }
 
-/* Writes commands for the veth pairs, each end made in its namespace. Each end has one queue, so
- * that one CPU at a time serves it. */
-static void write_links(const struct lab *lab, FILE *f)
+/* Writes commands for the veth pairs, each end made in its namespace. Each end has n queues. If it
+ * has one, one CPU at a time serves it. */
+static void write_links(const struct lab *lab, unsigned int n, FILE *f)
 {
-	static const char *const queues = "numtxqueues 1 numrxqueues 1";
+	char queues[64];
 
+	snprintf(queues, sizeof(queues), "numtxqueues %u numrxqueues %u", n, n);
 	for (unsigned int i = 0; i < lab->n_nodes; i++)
 		if (lab->nodes[i].role == LAB_HOST || lab->nodes[i].role == LAB_SWITCH)
 			fprintf(f,
@@ -314,14 +315,14 @@ static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct 
 		   : 0;
 }
 
-int lab_net_up(struct lab *lab, struct inc_err *err)
+int lab_net_up(struct lab *lab, unsigned int queues, struct inc_err *err)
 {
 	struct batch b;
 	int ret = batch_open(&b, err);
 
 	if (ret)
 		return ret;
-	write_links(lab, b.f);
+	write_links(lab, queues, b.f);
 	ret = batch_run(&b, NULL, err);
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		ret = setup_node(lab, i, err);

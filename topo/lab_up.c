@@ -420,7 +420,7 @@ static int take_names(struct lab *lab, const struct lab_up_options *options, boo
 
 static int make(struct lab *lab, const struct lab_up_options *options, struct inc_err *err)
 {
-	int ret = lab_net_up(lab, err);
+	int ret = lab_net_up(lab, options->queues, err);
 
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_WIRE)

@@ -31,6 +31,9 @@ int inc_settings_check_metrics(const char *text, struct inc_err *err)
 
 static const char *const xdp_modes[] = {INC_XDP_NATIVE, INC_XDP_GENERIC, NULL};
 
+/* in the order of enum inc_steering_choice */
+static const char *const steering_choices[] = {"auto", "on", "off", NULL};
+
 static const struct inc_field port_field[] = {
 	{NULL, INC_WORD, .size = IF_NAMESIZE, .what = "an interface name"},
 };
@@ -42,6 +45,9 @@ static const struct inc_field settings_fields[] = {
 	 .text = "where packets are added up in passthrough mode"},
 	{"mode", INC_CHOICE, INC_OPTIONAL, SETTING(old_generic), .names = xdp_modes,
 	 .given = offsetof(struct inc_settings, old_xdp_given), .text = "what xdp was called"},
+	{"steering", INC_CHOICE, INC_OPTIONAL, SETTING(steering), .names = steering_choices,
+	 .given = offsetof(struct inc_settings, steering_given),
+	 .text = "whether one CPU handles all packets of a communicator"},
 	{"ports", .need = INC_OPTIONAL,
 	 INC_LIST_AT(struct inc_settings, port, n_ports, &port_schema),
 	 .text = "absent: those that connections name"},

@@ -30,6 +30,14 @@
 #define INC_XDP_NATIVE  "native"
 #define INC_XDP_GENERIC "generic"
 
+/* Whether each communicator of passthrough mode has a CPU that handles all its packets. */
+enum inc_steering_choice {
+	INC_STEERING_AUTO, /* it has one if a port has several receive queues */
+	INC_STEERING_ON,
+	INC_STEERING_OFF,
+	INC_STEERING_UNSAID, /* the command line has no choice */
+};
+
 /* Settings of a switch, from the command line or from the file. The values 0 and false mean "not
  * set". After inc_settings_complete() every setting has its value. */
 struct inc_settings {
@@ -39,6 +47,8 @@ struct inc_settings {
 	bool generic;
 	bool old_xdp_given; /* the file has settings.mode, the old name of settings.xdp */
 	bool old_generic;
+	bool steering_given;
+	uint32_t steering; /* enum inc_steering_choice */
 	char port[INC_MAX_PORTS][IF_NAMESIZE];
 	uint32_t n_ports;
 	uint32_t max_comms;

@@ -8,7 +8,6 @@
 #include "loader/inc_limits.h"
 #include "userspace/switchd.h"
 #include "userspace/term/term_engine.h"
-#include "userspace/xdp/xdp_engine.h"
 
 static const struct inc_engine_ops *const kinds[INC_N_MODES] = {
 	[INC_PASSTHROUGH] = &inc_engine_xdp,

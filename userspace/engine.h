@@ -119,6 +119,7 @@ struct inc_engine_comm {
 	uint8_t error;                  /* AETH syndrome that ended the communicator; 0: alive */
 	/* a word for the error; NULL: there is no error, or the engine has no word for it */
 	const char *reason;
+	int cpu; /* CPU that handles all packets of the communicator; -1: there is none */
 	/* The figures include the number of connections. They are numbered from 0: the children's
 	 * first, and then the parent's, if there is one. */
 	INC_COMM_FIGURES(INC_METRIC_FIELD, inc_engine_comm)
@@ -275,6 +276,9 @@ struct inc_engine_ops {
 	void (*log_totals)(const struct inc_engine *e);
 };
 
+/* The engine of passthrough mode (xdp/xdp_engine.c). XDP programs are its data path, beside which a
+ * slow path works on AF_XDP sockets. */
+extern const struct inc_engine_ops inc_engine_xdp;
 /* xdp/xdp_engine.c: whether the engine attaches ports by libxdp, now or later, so that other
  * XDP programs can share them. That needs CAP_SYS_ADMIN as long as ports may be attached or
  * detached. */

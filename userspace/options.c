@@ -15,6 +15,8 @@ _Static_assert(sizeof(struct inc_buf) == 2304, "the help names the size of a row
 
 static const struct inc_opt_word xdp_modes[] = {
 	{INC_XDP_NATIVE, INC_XDP_IN_DRIVER}, {INC_XDP_GENERIC, INC_XDP_IN_STACK}, {}};
+static const struct inc_opt_word steering_choices[] = {
+	{"auto", INC_STEERING_AUTO}, {"on", INC_STEERING_ON}, {"off", INC_STEERING_OFF}, {}};
 static const struct inc_opt_word attachments[] = {{"auto", INC_ATTACH_AUTO},
 						  {"libxdp", INC_ATTACH_LIBXDP},
 						  {"bpf_link", INC_ATTACH_BPF_LINK},
@@ -103,6 +105,10 @@ static const struct inc_opt options[] = {
 	{.name = "xdp",
 	 .help = "in passthrough mode: XDP in the driver (default) or in the generic path, slower",
 	 INC_OPT_WORD(struct inc_options, xdp, xdp_modes)},
+	{.name = "steering",
+	 .help = "in passthrough mode: whether one CPU, chosen by load, handles all packets of a "
+		 "communicator. auto (default): where a port has several receive queues",
+	 INC_OPT_WORD(struct inc_options, steering, steering_choices)},
 	{.name = "threads",
 	 .value = "N",
 	 .help = "threads that add messages in termination mode (default " INC_STR(
@@ -194,6 +200,10 @@ static int check(void *settings)
 		s->xdp_given = true;
 		s->generic = opt->xdp == INC_XDP_IN_STACK;
 	}
+	if (opt->steering != INC_STEERING_UNSAID) {
+		s->steering_given = true;
+		s->steering = opt->steering;
+	}
 	return 0;
 }
 
@@ -222,6 +232,6 @@ static const struct inc_program program = {
 
 int inc_options_parse(int argc, char **argv, struct inc_options *opt)
 {
-	*opt = (struct inc_options){.ready_fd = -1};
+	*opt = (struct inc_options){.ready_fd = -1, .steering = INC_STEERING_UNSAID};
 	return inc_opt_parse(&program, argc, argv, opt, NULL);
 }

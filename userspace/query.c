@@ -188,6 +188,7 @@ static void add_communicator(const struct inc_daemon *d, const struct inc_comm_a
 		"byte_order", inc_byte_orders[comm->byte_order], "error", (int)comm->error,
 		"reason", comm->reason ?: "");
 
+	json_object_set_new(object, "cpu", comm->cpu >= 0 ? json_integer(comm->cpu) : json_null());
 	inc_figures_add_comm(comm, object);
 	json_array_append_new(list, object);
 }

@@ -47,6 +47,10 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 		s->xdp_given = more->xdp_given;
 		s->generic = more->generic;
 	}
+	if (!s->steering_given) {
+		s->steering_given = more->steering_given;
+		s->steering = more->steering;
+	}
 	if (!s->n_ports) {
 		memcpy(s->port, more->port, sizeof(s->port));
 		s->n_ports = more->n_ports;
@@ -68,6 +72,7 @@ void inc_settings_complete(struct inc_settings *s)
 {
 	s->mode_given = true;
 	s->xdp_given = true;
+	s->steering_given = true;
 	s->max_comms = s->max_comms ?: INC_DEF_COMMS;
 	s->max_connections = s->max_connections ?: INC_DEF_CONNS;
 	s->max_rows = s->max_rows ?: INC_DEF_ROWS;

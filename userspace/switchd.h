@@ -29,6 +29,8 @@ struct inc_options {
 	const char *name;
 	const char *instance;
 	enum inc_xdp xdp; /* value of the option --xdp, which options.c copies into settings */
+	enum inc_steering_choice
+		steering; /* value of --steering, which is copied in the same way */
 	enum inc_attach attach;
 	struct inc_settings settings;
 	struct inc_tls_files tls; /* files for TLS with the controller; all NULL: no TLS */

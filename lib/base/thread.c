@@ -33,6 +33,11 @@ unsigned int inc_cpus(void)
 	return start_mask_bytes ? CPU_COUNT_S(start_mask_bytes, start_mask) : 1;
 }
 
+bool inc_cpu_usable(unsigned int cpu)
+{
+	return start_mask_bytes ? CPU_ISSET_S(cpu, start_mask_bytes, start_mask) : cpu == 0;
+}
+
 /* Like pthread_create(), with all signals blocked in the new thread. Returns 0 or a positive
  * errno. */
 static int create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)

@@ -3,6 +3,7 @@
 #ifndef INC_THREAD_H
 #define INC_THREAD_H
 
+#include <stdbool.h>
 #include <pthread.h>
 
 /* The stack of each thread, independent of RLIMIT_STACK, which may be 16 KiB or all of the
@@ -25,6 +26,8 @@ int inc_thread_create_apart(pthread_t *thread, void *(*fn)(void *), void *arg);
 
 /* Returns the number of CPUs, 1 or more, on which threads of inc_thread_create_apart() may run. */
 unsigned int inc_cpus(void);
+/* Whether this CPU is one of them. */
+bool inc_cpu_usable(unsigned int cpu);
 
 void inc_signal_fd(int fd); /* makes the eventfd fd readable */
 /* Resets the eventfd fd, so that it is not readable. If fd blocks and is not signalled, this waits

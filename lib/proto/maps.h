@@ -18,7 +18,7 @@
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
  * file, or of struct inc_rc_end, makes the next number. */
-#define INC_ABI_VERSION 9
+#define INC_ABI_VERSION 10
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 
@@ -55,6 +55,9 @@ _Static_assert(INC_MAX_SLOTS == 1 << INC_MAX_LOG2_SLOTS, "one is the other's log
 #define INC_MAP_XSK         "inc_xsk"
 #define INC_MAP_COUNTER     "inc_counter"
 #define INC_MAP_EVENT       "inc_event"
+#define INC_MAP_ROUTE       "inc_route"
+#define INC_MAP_QUEUE       "inc_queue"
+#define INC_MAP_CPU         "inc_cpu"
 #define INC_MAP_LAYOUT      "inc_layout"
 
 /* inc_layout[0] describes the maps. It is pinned beside the maps and after all of them, so a daemon
@@ -412,6 +415,51 @@ enum inc_ports_row {
 	INC_PORTS_ROWS
 };
 
+/*
+ * inc_route[communicator]: the CPU that handles the communicator's packets, and how many packets
+ * are on their way to it. Writers: each line of the struct has its own. A port's program adds 1 to
+ * word, and learns by the same instruction to which CPU the packet belongs. The CPU adds 1 to done
+ * when it has handled the packet. User space changes the CPU, but only in a word of which no packet
+ * is under way (inc_switch_move_comm()).
+ */
+struct inc_route {
+	/* number of the CPU plus 1, 0: any; << INC_ROUTE_CPU_SHIFT | number of packets that ports
+	 * have counted for it, modulo 2^INC_ROUTE_CPU_SHIFT */
+	__u64 word;
+	__u64 refused; /* number of these packets that found no room in the CPU's queue */
+	__u64 resv0[6];
+	__u64 done; /* number of these packets that the CPU has handled */
+	__u64 resv1[7];
+};
+
+/* At ten million packets a second the count wraps after fourteen years. */
+#define INC_ROUTE_CPU_SHIFT 52
+#define INC_ROUTE_MAX_CPUS  4094
+INC_INLINE __u32 inc_route_cpu_plus_1(__u64 word)
+{
+	return word >> INC_ROUTE_CPU_SHIFT;
+}
+
+INC_INLINE __u64 inc_route_count(__u64 word)
+{
+	return word & ((1ull << INC_ROUTE_CPU_SHIFT) - 1);
+}
+
+/* inc_queue[CPU]: how full the queue of inc_cpu to this CPU is. Writers: the ports' programs add to
+ * put, and the program of the CPU adds to taken. */
+struct inc_queue {
+	__u64 put; /* number of packets that were put into the queue */
+	__u64 resv0[7];
+	__u64 taken; /* number of packets that have left it */
+	__u64 resv1[7];
+};
+
+/* The number of packets that a queue of inc_cpu holds, and how many the programs put into it. The
+ * kernel frees the places of packets that it has taken in batches of 16, and takes 8 at a time. As
+ * the programs leave these places free, the kernel never has to drop a packet by itself. */
+#define INC_QUEUE_PACKETS 4096
+#define INC_QUEUE_ROOM    (INC_QUEUE_PACKETS - 64)
+
 /* inc_copy[connection id of the first child on a port, or of the parent], per CPU: the number of
  * the copy that has left last. The egress program counts the copies of one multicast by it, because
  * the kernel makes all copies alike. Writer: the egress program. */
@@ -448,6 +496,8 @@ struct inc_copy {
 	_(DROP_ACK_RANGE, drop_ack_range, 'D', "ACK of a packet not sent")                        \
 	_(DROP_BUSY, drop_connection_busy, 'D',                                                   \
 	  "another CPU works on the connection, and did so for too long")                         \
+	_(DROP_QUEUE_FULL, drop_queue_full, 'D',                                                  \
+	  "the queue to the CPU of the communicator is full")                                     \
 	_(DROP_NO_SLOWPATH, drop_no_slowpath, 'D', "for the slow path, which is not there")       \
 	_(DROP_NO_ROOM, drop_no_room, 'D', "frame could not be resized for the answer")           \
 	_(DROP_NO_MAC, drop_no_mac, 'D', "answer to a peer whose MAC address is not known")       \
@@ -473,6 +523,7 @@ struct inc_copy {
 	_(X_COPY_DROP, copies_dropped, 'X', "copies that could not be made")                      \
 	_(X_SUM_BYTES, reduced_bytes, 'X',                                                        \
 	  "bytes of contributions that a result or a partial sum was made of")                    \
+	_(X_STEERED, steered, 'X', "packets given to the CPU of their communicator")              \
 	_(X_MISMATCH, mismatches, 'X', "chunks whose children called different collectives")      \
 	_(X_EVENT_LOST, events_lost, 'X', "events dropped because the ring was full")
 
@@ -557,6 +608,10 @@ INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
 INC_ASSERT_SIZE(inc_port, 4);
+INC_ASSERT_SIZE(inc_route, 128);
+INC_ASSERT_OFFSET(inc_route, done, 64);
+INC_ASSERT_SIZE(inc_queue, 128);
+INC_ASSERT_OFFSET(inc_queue, taken, 64);
 INC_ASSERT_SIZE(inc_copy, 16);
 INC_ASSERT_SIZE(inc_event, 40);
 INC_ASSERT_SIZE(inc_layout, 8);

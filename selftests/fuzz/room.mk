@@ -18,7 +18,7 @@ LOADER_controller := $(LOADER)
 FUZZ_nccl := $(patsubst %,hostlib/nccl/%.c,control_msg handle iflist)
 FUZZ_data_path := selftests/native/native.c $(patsubst %,selftests/sim/%.c,sim xdp_maps) \
 	$(patsubst %,selftests/unit/%.c,ref_switch ref_comm ref_element frame packets report) \
-	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_map inc_port inc_range inc_state inc_crc_tables inc_counters)
+	$(patsubst %,loader/%.c,inc_comm inc_comm_plan inc_port inc_range inc_state inc_steer inc_crc_tables inc_counters)
 WRAP_data_path := $(call wrapped,if_indextoname)
 FUZZ_packet :=
 FUZZ_soft_switch := $(patsubst %,selftests/fakes/%.c,memory_os rc_peer)

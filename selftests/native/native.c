@@ -20,7 +20,7 @@ static struct native_out *redirected;
 /* Constants of the programs, which a test may set before each packet. */
 static struct {
 	uint32_t *places;
-	bool *check_icrc, *generic, *order_stores;
+	bool *check_icrc, *generic, *order_stores, *steers;
 } constants;
 /* Per-CPU memory, which a program uses for one packet only. */
 static struct inc_buf scratch;
@@ -82,6 +82,8 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 	ARRAY(inc_sum, maps->sums, maps->sum_rows);
 	ARRAY(inc_root_child, maps->root, maps->root_rows);
 	ARRAY(inc_copy, maps->copy, maps->max_connections);
+	ARRAY(inc_route, maps->route, maps->max_comms);
+	ARRAY(inc_queue, maps->queue, NATIVE_CPUS);
 	ARRAY(inc_scratch, &scratch, 1);
 	ARRAY(inc_fold, &fold, 1);
 #undef ARRAY
@@ -105,6 +107,9 @@ long bpf_redirect_map(void *map, __u64 key, __u64 flags)
 	} else if (map == (void *)&inc_parent_port) {
 		redirected->to = NATIVE_PARENT;
 		redirected->ifindex = maps->parent[key];
+	} else if (map == (void *)&inc_cpu) {
+		redirected->to = key < NATIVE_CPUS ? NATIVE_CPU : NATIVE_NOWHERE;
+		return key < NATIVE_CPUS ? XDP_REDIRECT : flags & 3;
 	} else if (map == (void *)&inc_xsk) {
 		redirected->to = NATIVE_SLOW_PATH;
 	} else {
@@ -147,6 +152,11 @@ void bpf_ringbuf_submit(void *data, __u64 flags)
 	maps->events++;
 }
 
+__u32 bpf_get_smp_processor_id(void)
+{
+	return maps->cpu;
+}
+
 /* The time in events is constant here, because the comparison leaves it out and nothing else uses
  * it. */
 __u64 bpf_ktime_get_ns(void)
@@ -161,6 +171,7 @@ int native_open(void)
 	constants.check_icrc = CONSTANT(inc_check_icrc);
 	constants.generic = CONSTANT(inc_generic);
 	constants.order_stores = CONSTANT(inc_order_stores);
+	constants.steers = CONSTANT(inc_steers);
 	room = map_frames(1);
 	return room ? 0 : -errno;
 }
@@ -171,6 +182,7 @@ void native_set(const struct native_constants *c)
 	*constants.check_icrc = c->check_icrc;
 	*constants.generic = c->generic;
 	*constants.order_stores = c->order_stores;
+	*constants.steers = c->steers;
 }
 
 static void run(int (*program)(struct xdp_md *ctx), struct native_maps *m, struct xdp_md *ctx,
@@ -194,6 +206,14 @@ void native_switch(struct native_maps *m, uint32_t ifindex, const uint8_t *frame
 	struct xdp_md ctx = {.ingress_ifindex = ifindex, .rx_queue_index = m->rx_queue};
 
 	run(inc_switch, m, &ctx, frame, len, out);
+}
+
+void native_steered(struct native_maps *m, uint32_t ifindex, const uint8_t *frame, uint32_t len,
+		    struct native_out *out)
+{
+	struct xdp_md ctx = {.ingress_ifindex = ifindex};
+
+	run(inc_steered, m, &ctx, frame, len, out);
 }
 
 void native_egress(struct native_maps *m, uint32_t ifindex, const uint8_t *frame, uint32_t len,

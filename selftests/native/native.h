@@ -14,6 +14,7 @@
 
 #define NATIVE_EVENTS 16 /* more events than one packet can cause */
 #define NATIVE_PORTS  8
+#define NATIVE_CPUS   2
 
 /* A communicator's device map. n is 0 if there is none. */
 struct native_ports {
@@ -57,6 +58,9 @@ struct native_maps {
 	struct native_addr *own_addr;
 	uint32_t own_addrs;
 	struct native_port port[NATIVE_PORTS];
+	struct inc_route *route; /* array of `max_comms` entries; NULL: nothing is steered */
+	struct inc_queue queue[NATIVE_CPUS];
+	uint32_t cpu;      /* the CPU on which programs run */
 	bool xsk;          /* every row of inc_xsk has a socket */
 	bool answer_ports; /* every port is in the map inc_answer_port */
 	uint64_t counter[INC_CTR_MAX];
@@ -71,7 +75,8 @@ enum native_to {
 	NATIVE_PORTS_OF_COMM,
 	NATIVE_ANSWER,
 	NATIVE_PARENT,
-	NATIVE_SLOW_PATH
+	NATIVE_SLOW_PATH,
+	NATIVE_CPU
 };
 
 struct native_out {
@@ -86,7 +91,7 @@ struct native_out {
 /* Constants that the loader can set before it loads the programs. */
 struct native_constants {
 	uint32_t places;
-	bool check_icrc, generic, order_stores;
+	bool check_icrc, generic, order_stores, steers;
 };
 
 /* native_open() maps memory for frames, and is called once in a process. It returns 0 or -errno.
@@ -95,10 +100,12 @@ int native_open(void);
 void native_set(const struct native_constants *c);
 /* A variable of the programs, with its own name. */
 extern uint32_t inc_copies_shared;
-/* Run a program on a frame that arrives at a port (inc_switch), or that leaves by a port
- * (inc_egress). len: at most 3,072. */
+/* Run a program on a frame that arrives at a port (inc_switch), that a CPU takes from its queue
+ * (inc_steered), or that leaves by a port (inc_egress). len: at most 3,072. */
 void native_switch(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,
 		   struct native_out *out);
+void native_steered(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,
+		    struct native_out *out);
 void native_egress(struct native_maps *maps, uint32_t ifindex, const uint8_t *frame, uint32_t len,
 		   struct native_out *out);
 

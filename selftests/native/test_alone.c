@@ -4,6 +4,7 @@
  * that it must drop, and copies whose bytes the kernel shares. Other cases have queues that no veth
  * has, and ICRCs that are not checked.
  */
+#include <stdlib.h>
 #include <string.h>
 #include "native.h"
 #include "selftests/unit/cases.h"
@@ -111,6 +112,58 @@ static void unchecked(struct ref_comm *cm)
 	constants(true, false);
 }
 
+/* A communicator has a CPU: which packets go there, and which CPU counts them as handled. */
+static void steering(struct ref_comm *cm)
+{
+	const uint32_t ifindex = cm->conn[1].cfg.ifindex;
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC};
+	const uint64_t *counter = t.maps.counter;
+	struct inc_queue *queue = &t.maps.queue[1];
+	struct inc_route *routes = calloc(t.maps.max_comms, sizeof(*routes));
+	struct inc_route *route = routes ? &routes[cm->index] : NULL;
+	struct native_out out;
+	struct frame f;
+
+	if (!routes) {
+		report_fail("steering", "no memory");
+		return;
+	}
+	native_set(&(struct native_constants){
+		.places = t.maps.places, .check_icrc = true, .steers = true});
+	t.maps.route = routes;
+	unit_data(cm, 1, &p, &f);
+	route->word = 2ull << INC_ROUTE_CPU_SHIFT;
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("goes_to_another_cpu", out.verdict == XDP_REDIRECT && out.to == NATIVE_CPU &&
+					     counter[INC_CTR_X_STEERED] == 1 && queue->put == 1);
+	t.maps.cpu = 1;
+	native_steered(&t.maps, ifindex, f.data, f.len, &out);
+	check("is_handled_there", out.verdict == XDP_REDIRECT && out.to == NATIVE_PORTS_OF_COMM &&
+					  route->done == 1 && queue->taken == 1);
+	native_steered(&t.maps, ifindex, f.data, f.len, &out);
+	check("answer_cannot_leave_by_tx",
+	      out.verdict == XDP_DROP && route->done == 2 && counter[INC_CTR_ANS_DUPLICATE] == 1);
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("is_on_its_cpu_already",
+	      out.verdict == XDP_TX && route->done == 3 && inc_route_count(route->word) == 2);
+	t.maps.cpu = 0;
+	queue->taken = queue->put - INC_QUEUE_ROOM;
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("queue_is_full", out.verdict == XDP_DROP && counter[INC_CTR_DROP_QUEUE_FULL] == 1 &&
+				       route->refused == 1);
+	route->word = (NATIVE_CPUS + 1ull) << INC_ROUTE_CPU_SHIFT;
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("no_such_cpu", out.verdict == XDP_DROP && route->refused == 2);
+	route->word = 0;
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("any_cpu", out.verdict == XDP_TX && route->done == 3);
+	unit_ack(cm, 1, INC_AETH_NAK_SEQ, cm->conn[1].cfg.own.psn, &f);
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("nak_stays", out.to == NATIVE_SLOW_PATH && inc_route_count(route->word) == 1);
+	constants(true, false);
+	free(routes);
+}
+
 int main(void)
 {
 	struct ref_comm *cm;
@@ -125,6 +178,7 @@ int main(void)
 		shared_copies();
 		queues(cm);
 		unchecked(cm);
+		steering(cm);
 	}
 	native_twin_close(&t);
 	unit_stop(&u);

@@ -23,11 +23,21 @@ static struct cpu {
 	struct inc_event event;
 	unsigned int events[INC_EVENT_COPIES_SHARED + 1];
 	void *redirected;
+	uint32_t to_cpu;
 	struct frame out;
+	/* frames in the places of its queue, with their connections, and how many it has taken */
+	struct frame queued[DATA_PATH_QUEUED];
+	uint32_t queued_conn[DATA_PATH_QUEUED];
+	uint32_t served;
+	/* redirected frames that have not left yet, and where they go */
+	struct frame waiting[DATA_PATH_BATCH];
+	void *waiting_for[DATA_PATH_BATCH];
+	uint32_t waits, packets; /* numbers of these frames, and of packets since the last flush */
 } cpus[SEARCH_THREADS];
 
 /* The rows of the map inc_comm_ports. */
 static struct inc_devmap ports[INC_PORTS_ROWS];
+static bool batches;
 static uint8_t *frames; /* two frames for each CPU: one that arrives, and one that leaves */
 
 static struct cpu *cpu(void)
@@ -74,6 +84,10 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 		return ELEMENT(ports, i);
 	if (map == &inc_copy)
 		return ELEMENT(cpu()->copy, i);
+	if (map == &inc_route)
+		return i ? NULL : &data_path.route;
+	if (map == &inc_queue)
+		return ELEMENT(data_path.queue, i);
 	if (map == &inc_scratch)
 		return &cpu()->scratch;
 	if (map == &inc_fold)
@@ -84,6 +98,7 @@ void *bpf_map_lookup_elem(void *map, const void *key)
 long bpf_redirect_map(void *map, __u64 key, __u64 flags)
 {
 	cpu()->redirected = map;
+	cpu()->to_cpu = key;
 	return XDP_REDIRECT;
 }
 
@@ -114,10 +129,17 @@ __u64 bpf_ktime_get_ns(void)
 	return 0;
 }
 
-int data_path_open(bool order_stores)
+__u32 bpf_get_smp_processor_id(void)
 {
+	return search_self();
+}
+
+int data_path_open(bool order_stores, bool steers, bool in_batches)
+{
+	batches = in_batches;
 	inc_crc_fill_tables(CONSTANT(inc_crc_table), CONSTANT(inc_shift_table));
 	*(bool *)CONSTANT(inc_order_stores) = order_stores;
+	*(bool *)CONSTANT(inc_steers) = steers;
 	*(uint32_t *)CONSTANT(inc_places) = inc_conn_places(DATA_PATH_CONNS);
 	if (frames)
 		return 0;
@@ -130,6 +152,7 @@ void data_path_reset(void)
 	for (unsigned int i = 0; i < SEARCH_THREADS; i++) {
 		memset(cpus[i].copy, 0, sizeof(cpus[i].copy));
 		memset(cpus[i].events, 0, sizeof(cpus[i].events));
+		cpus[i].served = cpus[i].waits = cpus[i].packets = 0;
 	}
 }
 
@@ -163,12 +186,10 @@ static void copy(const struct xdp_md *from, uint32_t conn)
 		data_path_leaves(conn, taken(&ctx));
 }
 
-/* Makes the copies of a frame as the kernel does after the program has ended: one after the other,
- * on this CPU. */
-static void multicast(const struct xdp_md *ctx)
+/* Makes the copies of a frame that leaves, one after the other, on this CPU. */
+static void multicast(const struct xdp_md *ctx, const void *to)
 {
 	uint32_t children = data_path_cfg.comm.children, i;
-	void *to = cpu()->redirected;
 
 	if (to == &inc_parent_port) {
 		copy(ctx, children);
@@ -180,24 +201,110 @@ static void multicast(const struct xdp_md *ctx)
 		copy(ctx, children - 1);
 }
 
-struct data_path_outcome data_path_receive(uint32_t conn, const struct frame *frame)
+void data_path_flush(void)
+{
+	struct cpu *c = cpu();
+
+	for (uint32_t i = 0; i < c->waits; i++) {
+		struct xdp_md ctx = {};
+
+		ctx.data = place(0, c->waiting[i].data, c->waiting[i].len);
+		ctx.data_end = ctx.data + c->waiting[i].len;
+		multicast(&ctx, c->waiting_for[i]);
+	}
+	if (c->packets && batches)
+		search_fetch_add((uint64_t *)&data_path.cpu[search_self()].ended, 1);
+	c->waits = c->packets = 0;
+}
+
+/* Lets the frame of a template leave: at once, or with the next flush. */
+static void redirect(const struct xdp_md *ctx)
+{
+	struct cpu *c = cpu();
+
+	if (!batches) {
+		multicast(ctx, c->redirected);
+		return;
+	}
+	c->waiting_for[c->waits] = c->redirected;
+	c->waiting[c->waits].len = ctx->data_end - ctx->data;
+	memcpy(c->waiting[c->waits].data, (void *)(long)ctx->data, c->waiting[c->waits].len);
+	c->waits++;
+}
+
+#define LEFT (~0u) /* in a queue, as a connection: a CPU has left the queue */
+
+/* Puts a frame into the queue of a CPU, as the kernel does after the program has ended. */
+static void put(uint32_t to, uint32_t conn, const struct frame *frame)
+{
+	uint64_t at = search_fetch_add((uint64_t *)&data_path.cpu[to].tail, 1);
+
+	if (at >= DATA_PATH_QUEUED) {
+		search_fail("the queue of CPU %u is full", to);
+		return;
+	}
+	cpus[to].queued_conn[at] = conn;
+	if (frame)
+		memcpy(&cpus[to].queued[at], frame, sizeof(*frame));
+	search_fetch_add((uint64_t *)&data_path.cpu[to].ready[at], 1);
+}
+
+/* Runs this program on the frame, and does what the kernel does with the frame then. */
+static struct data_path_outcome run(int (*program)(struct xdp_md *ctx), uint32_t conn,
+				    const struct frame *frame)
 {
 	struct xdp_md ctx = {.ingress_ifindex = data_path_cfg.conn[conn].ifindex};
 	struct data_path_outcome outcome = {};
 	int c;
 
 	memset(cpu()->counter, 0, sizeof(cpu()->counter));
+	if (batches && !cpu()->packets++)
+		search_fetch_add((uint64_t *)&data_path.cpu[search_self()].begun, 1);
 	ctx.data = place(0, frame->data, frame->len);
 	ctx.data_end = ctx.data + frame->len;
-	inc_switch(&ctx);
+	program(&ctx);
 	for (c = INC_CTR_RX + 1; c < INC_CTR_MAX && !inc_counter_is(c, 'X'); c++)
 		if (cpu()->counter[c])
 			outcome.counter = c;
 	if (inc_counter_is(outcome.counter, 'W'))
 		outcome.answer = taken(&ctx);
 	if (inc_counter_is(outcome.counter, 'M'))
-		multicast(&ctx);
+		redirect(&ctx);
+	if (cpu()->counter[INC_CTR_X_STEERED])
+		put(cpu()->to_cpu, conn, taken(&ctx));
 	return outcome;
+}
+
+struct data_path_outcome data_path_receive(uint32_t conn, const struct frame *frame)
+{
+	return run(inc_switch, conn, frame);
+}
+
+bool data_path_serve(uint32_t *conn, const struct frame **frame, struct data_path_outcome *outcome)
+{
+	uint32_t at = cpu()->served++;
+
+	search_wait((uint64_t *)&data_path.cpu[search_self()].ready[at], 1);
+	*conn = cpu()->queued_conn[at];
+	*frame = &cpu()->queued[at];
+	if (*conn == LEFT)
+		return false;
+	*outcome = run(inc_steered, *conn, *frame);
+	return true;
+}
+
+void data_path_leave_queue(uint32_t to)
+{
+	put(to, LEFT, NULL);
+}
+
+void data_path_await_programs(void)
+{
+	for (unsigned int i = 0; i < SEARCH_THREADS; i++) {
+		uint64_t begun = search_load((uint64_t *)&data_path.cpu[i].begun, SEARCH_FULL);
+
+		search_wait((uint64_t *)&data_path.cpu[i].ended, begun);
+	}
 }
 
 unsigned int data_path_events(enum inc_event_type type)

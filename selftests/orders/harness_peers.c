@@ -28,7 +28,7 @@ static struct {
 
 static struct {
 	const struct shape *shape;
-	bool reorder; /* the switch keeps contributions ahead of a gap */
+	struct conduct conduct;
 	struct inc_switch sw;
 	/* packets of each peer, which are built once */
 	struct frame frame[DATA_PATH_CONNS][MAX_CHUNK];
@@ -110,6 +110,9 @@ void data_path_leaves(uint32_t conn, const struct frame *frame)
 	if (!right(frame->data + FRAME_EXT + INC_IMM_LEN, conn, r))
 		search_fail("packet %llu to connection %u has a wrong sum", (unsigned long long)r,
 			    conn);
+	if (scripted.conduct.ordered && r && !search_latest(&peers.came[conn][r - 1]))
+		search_fail("packet %llu to connection %u overtakes the one before it",
+			    (unsigned long long)r, conn);
 	comes(conn, r);
 }
 
@@ -195,7 +198,7 @@ static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcom
 		return 1;
 	case INC_CTR_ANS_NAK_SEQ:
 		/* the packet shows a gap, and is kept unless it would complete its chunk */
-		return scripted.reorder && kept(conn, r, true);
+		return scripted.conduct.reorder && kept(conn, r, true);
 	case INC_CTR_MC_RESULT:
 	case INC_CTR_MC_DOWN:
 		scripted.results[r]++;
@@ -205,6 +208,10 @@ static int judge_answer(uint32_t conn, uint64_t r, const struct data_path_outcom
 		return 1;
 	case INC_CTR_ANS_RNR:
 		return 0;
+	case INC_CTR_RX: /* the packet is in the queue of another CPU, which accepts it */
+		if (scripted.conduct.cpu_plus_1)
+			return 1;
+		/* fall through */
 	default:
 		search_fail("packet %llu of connection %u ends on counter %d",
 			    (unsigned long long)r, conn, out->counter);
@@ -219,7 +226,7 @@ static void send_until_kept(uint32_t conn, uint64_t r)
 
 	if (judge_answer(conn, r, &out))
 		return;
-	if (scripted.reorder) {
+	if (scripted.conduct.reorder) {
 		out = data_path_receive(conn, &scripted.frame[conn][r]);
 		if (judge_answer(conn, r, &out))
 			return;
@@ -307,6 +314,36 @@ static void tick(uint32_t conn)
 	comes(conn, acked);
 }
 
+/* --- CPUs of communicators ---------------------------------------------------------------- */
+
+static void serve(uint32_t cpus)
+{
+	struct data_path_outcome out;
+	const struct frame *frame;
+	uint32_t conn, n;
+
+	for (n = 1; cpus; n++) {
+		if (!data_path_serve(&conn, &frame, &out))
+			cpus--;
+		else if (!judge_answer(conn, get24(frame->data + FRAME_BTH + 9) - (RX_START + conn),
+				       &out))
+			search_fail("a packet of connection %u is refused", conn);
+		if (n % 2 == 0) /* two packets are a batch */
+			data_path_flush();
+	}
+}
+
+/* Moves the communicator as move() in loader/inc_steer.c does. */
+static void move(uint32_t cpu)
+{
+	uint64_t word;
+
+	if (!inc_switch_route_idle(&scripted.sw, 0, &word))
+		return;
+	data_path_await_programs();
+	inc_switch_move_comm(&scripted.sw, 0, word, cpu);
+}
+
 /* --- one run ----------------------------------------------------------------------------- */
 
 static void reset(void *arg)
@@ -324,6 +361,9 @@ static void run(void *arg, unsigned int self)
 	struct data_path_outcome out;
 
 	for (; s < scripted.shape->cpu[self] + SHAPE_STEPS && s->act; s++) {
+		/* packets that come one after the other are a batch */
+		if (s->act != KEEP)
+			data_path_flush();
 		switch (s->act) {
 		case KEEP:
 			send_until_kept(s->conn, s->r);
@@ -342,10 +382,20 @@ static void run(void *arg, unsigned int self)
 		case TICK:
 			tick(s->conn);
 			break;
+		case SERVE:
+			serve(s->conn);
+			break;
+		case LEAVE:
+			data_path_leave_queue(s->conn);
+			break;
+		case MOVE:
+			move(s->conn);
+			break;
 		case END:
 			break;
 		}
 	}
+	data_path_flush();
 }
 
 static const char *check_conn(uint32_t conn)
@@ -395,6 +445,11 @@ static const char *check(void *arg)
 			return why;
 		}
 	}
+	if (data_path.route.done + data_path.route.refused != inc_route_count(data_path.route.word))
+		return "the route has counted packets that nobody has handled";
+	for (uint32_t i = 0; i < SEARCH_THREADS; i++)
+		if (data_path.queue[i].put != data_path.queue[i].taken)
+			return "a queue has counted packets that nobody has taken";
 	if (comm->error || comm->tx_next != shape->chunks ||
 	    comm->up_next != (shape->up ? shape->chunks : 0))
 		return "the communicator's state is not that after all chunks";
@@ -423,8 +478,12 @@ static const char *word(void *arg, const void *address)
 	PART(slot, "slot")
 	PART(kept, "kept row")
 	PART(sum, "sum row")
+	PART(queue, "queue")
 #undef PART
-	if (off < sizeof(data_path))
+	if (at >= (const uint8_t *)&data_path.route && at < (const uint8_t *)&data_path.queue)
+		snprintf(name, sizeof(name), "route + %zu",
+			 off - offsetof(struct data_path, route));
+	else if (off < sizeof(data_path))
 		snprintf(name, sizeof(name), "communicator + %zu",
 			 off - offsetof(struct data_path, comm));
 	else
@@ -434,6 +493,32 @@ static const char *word(void *arg, const void *address)
 
 /* --- set-up ------------------------------------------------------------------------------ */
 
+/* Sets what the maps hold before the first packet. */
+static void initialize(struct inc_comm_cfg *comm, uint32_t conns)
+{
+	uint32_t c;
+
+	scripted.initial = (struct data_path){};
+	for (c = 0; c < conns; c++)
+		scripted.initial.conn[c].mac =
+			(union inc_mac){.addr = {2, 0x40, 0, 0, 0, c}, .known = 1};
+	for (c = 0; c < DATA_PATH_CONNS * DATA_PATH_SLOTS; c++)
+		scripted.initial.kept[c].r = ~0ull; /* marks the row as empty */
+	for (c = 0; c < DATA_PATH_SLOTS; c++)
+		scripted.initial.sum[c].r = ~0ull;
+	scripted.initial.route.word = (uint64_t)scripted.conduct.cpu_plus_1 << INC_ROUTE_CPU_SHIFT;
+	scripted.sw = (struct inc_switch){
+		.routes = &data_path.route,
+		.comm = comm,
+		.conn = data_path_cfg.conn,
+		.conn_state = data_path.conn,
+		.comm_state = &data_path.comm,
+		.slots = data_path.slot,
+		.kept = data_path.kept,
+		.sums = data_path.sum,
+	};
+}
+
 static void configure(const struct shape *shape)
 {
 	struct inc_comm_cfg *comm = &data_path_cfg.comm;
@@ -442,7 +527,7 @@ static void configure(const struct shape *shape)
 	memset(&data_path_cfg, 0, sizeof(data_path_cfg));
 	*comm = (struct inc_comm_cfg){
 		.flags = INC_COMM_F_VALID | (shape->up ? INC_COMM_F_UP : 0) |
-			 (scripted.reorder ? INC_COMM_F_REORDER : 0),
+			 (scripted.conduct.reorder ? INC_COMM_F_REORDER : 0),
 		.children = shape->children,
 		.full_mask = (1u << shape->children) - 1,
 		.log2_slots = __builtin_ctz(shape->slots),
@@ -476,31 +561,16 @@ static void configure(const struct shape *shape)
 		comm->port_child[inc_port_place_of(c + 1)] = c + 1;
 		data_path_cfg.roots.child_plus_1[c] = c + 1;
 	}
-	scripted.initial = (struct data_path){};
-	for (c = 0; c < conns; c++)
-		scripted.initial.conn[c].mac =
-			(union inc_mac){.addr = {2, 0x40, 0, 0, 0, c}, .known = 1};
-	for (c = 0; c < DATA_PATH_CONNS * DATA_PATH_SLOTS; c++)
-		scripted.initial.kept[c].r = ~0ull; /* marks the row as empty */
-	for (c = 0; c < DATA_PATH_SLOTS; c++)
-		scripted.initial.sum[c].r = ~0ull;
-	scripted.sw = (struct inc_switch){
-		.comm = comm,
-		.conn = data_path_cfg.conn,
-		.conn_state = data_path.conn,
-		.comm_state = &data_path.comm,
-		.slots = data_path.slot,
-		.kept = data_path.kept,
-		.sums = data_path.sum,
-	};
+	initialize(comm, conns);
 }
 
-int search_shape(const struct shape *shape, bool reorder, const struct search_options *options,
-		 bool order_stores, struct search_result *result)
+int search_shape(const struct shape *shape, const struct conduct *conduct,
+		 const struct search_options *options, bool order_stores,
+		 struct search_result *result)
 {
 	struct search_program program = {shape->name, 0, reset, run, check, word, NULL};
 	uint32_t c, conns = shape->children + shape->up;
-	int ret = data_path_open(order_stores);
+	int ret = data_path_open(order_stores, conduct->cpu_plus_1, conduct->ordered);
 
 	memset(result, 0, sizeof(*result));
 	if (ret) {
@@ -509,7 +579,7 @@ int search_shape(const struct shape *shape, bool reorder, const struct search_op
 		return -1;
 	}
 	scripted.shape = shape;
-	scripted.reorder = reorder;
+	scripted.conduct = *conduct;
 	configure(shape);
 	for (c = 0; c < conns; c++)
 		for (uint64_t r = 0; r < shape->chunks; r++)

@@ -20,6 +20,9 @@ enum act {
 	AWAIT, /* the CPU waits until packet r has arrived at the connection's peer */
 	ACK,   /* the connection's peer acknowledges the packets that it was sent, up to packet r */
 	TICK,  /* the slow path checks the connection once, as inc-switchd's timer does */
+	SERVE, /* the CPU handles what is in its queue, until so many CPUs (conn) have left */
+	LEAVE, /* the CPU puts nothing more into the queue of that CPU (conn) */
+	MOVE,  /* the daemon moves the communicator to that CPU (conn), if it is idle */
 };
 
 struct step {
@@ -44,9 +47,18 @@ struct shape {
 	struct step cpu[SEARCH_THREADS][SHAPE_STEPS];
 };
 
-/* Searches all orders of the shape. reorder: the switch keeps contributions ahead of a gap. Returns
- * 0, or -1 with the reason in `result`. order_stores: see data_path_open(). */
-int search_shape(const struct shape *shape, bool reorder, const struct search_options *options,
-		 bool order_stores, struct search_result *result);
+/* How a shape is run. */
+struct conduct {
+	bool reorder; /* the switch keeps contributions ahead of a gap */
+	bool ordered; /* results must leave in order */
+	/* number of the communicator's CPU plus 1; 0: it has none */
+	uint32_t cpu_plus_1;
+};
+
+/* Searches all orders of the shape. Returns 0, or -1 with the reason in `result`. order_stores: see
+ * data_path_open(). */
+int search_shape(const struct shape *shape, const struct conduct *conduct,
+		 const struct search_options *options, bool order_stores,
+		 struct search_result *result);
 
 #endif

@@ -33,6 +33,18 @@
 	{                     \
 		TICK, conn, 0 \
 	}
+#define S(cpus)                \
+	{                      \
+		SERVE, cpus, 0 \
+	}
+#define L(cpu)                \
+	{                     \
+		LEAVE, cpu, 0 \
+	}
+#define M(cpu)               \
+	{                    \
+		MOVE, cpu, 0 \
+	}
 /* A child's two chunks in one slot. With IN_TURN it sends the second chunk after the first one's
  * result, with AT_ONCE immediately. */
 #define IN_TURN(conn)                              \
@@ -183,6 +195,61 @@ static const struct shape ahead_shapes[] = {
 	  {D(0, 1), T(0)}}},
 };
 
+/* Shapes of a communicator that has a CPU. Its results must leave in order. */
+static const struct {
+	struct shape shape;
+	uint32_t cpu_plus_1;
+} steered_shapes[] = {
+	{{"steered",
+	  2,
+	  2,
+	  false,
+	  false,
+	  2,
+	  3,
+	  0,
+	  {{K(0, 0), K(0, 1), L(2)}, {K(1, 0), K(1, 1), L(2)}, {S(2)}}},
+	 3},
+	/* the CPU of the communicator is that of a port */
+	{{"steered_to_a_port",
+	  2,
+	  2,
+	  false,
+	  false,
+	  2,
+	  0,
+	  0,
+	  {{K(0, 0), K(0, 1), S(1)}, {K(1, 0), K(1, 1), L(0)}}},
+	 1},
+	{{"steered_below",
+	  2,
+	  2,
+	  true,
+	  false,
+	  2,
+	  2,
+	  3,
+	  {{K(0, 0), K(0, 1), L(3)},
+	   {K(1, 0), K(1, 1), L(3)},
+	   {W(2, 0), K(2, 0), W(2, 1), K(2, 1), L(3)},
+	   {S(3)}}},
+	 4},
+	{{"moved",
+	  2,
+	  2,
+	  false,
+	  false,
+	  2,
+	  3,
+	  4,
+	  {{K(0, 0), K(0, 1), L(2), L(3)}, {K(1, 0), K(1, 1), L(2), L(3)}, {S(2)}, {S(2)}, {M(3)}}},
+	 3},
+};
+
+/* Without a CPU of the communicator, some order must let a result overtake another one. */
+static const struct shape unsteered_shape = {
+	"unsteered", 2, 2, false, false, 2, 0, 0, {AT_ONCE(0), AT_ONCE(1)}};
+
 static const struct {
 	const char *name;
 	struct search_options options;
@@ -198,13 +265,13 @@ static double now_s(void)
 	return inc_now_ns() * 1e-9;
 }
 
-static void test(const struct shape *shape, bool reorder, const char *name,
+static void test(const struct shape *shape, struct conduct conduct, const char *name,
 		 struct search_options options, bool order_stores)
 {
 	struct search_result result;
 	double begin_s = now_s();
 
-	if (search_shape(shape, reorder, &options, order_stores, &result)) {
+	if (search_shape(shape, &conduct, &options, order_stores, &result)) {
 		report_fail(name, "order %llu: %s", (unsigned long long)result.runs, result.why);
 		return;
 	}
@@ -216,7 +283,7 @@ static void test(const struct shape *shape, bool reorder, const char *name,
 		now_s() - begin_s);
 }
 
-static void test_shape(const struct shape *shape, bool reorder, int argc, char **argv)
+static void test_shape(const struct shape *shape, struct conduct conduct, int argc, char **argv)
 {
 	const char *only = argc > 1 ? argv[1] : "";
 	bool full = getenv("FULL");
@@ -232,8 +299,21 @@ static void test_shape(const struct shape *shape, bool reorder, int argc, char *
 		if (argc > 2)
 			options.preemptions = strtoul(argv[2], NULL, 0);
 		options.bounded = options.preemptions;
-		test(shape, reorder, name, options, models[m].order_stores);
+		test(shape, conduct, name, options, models[m].order_stores);
 	}
+}
+
+static void test_unsteered(void)
+{
+	const struct conduct conduct = {.ordered = true};
+	struct search_result result;
+
+	if (search_shape(&unsteered_shape, &conduct, &models[0].options, true, &result) &&
+	    strstr(result.why, "overtakes"))
+		report_ok("unsteered_sc (order %llu: %s)", (unsigned long long)result.runs,
+			  result.why);
+	else
+		report_fail("unsteered_sc", "no result overtakes another one: %s", result.why);
 }
 
 int main(int argc, char **argv)
@@ -241,8 +321,15 @@ int main(int argc, char **argv)
 	unsigned int i;
 
 	for (i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-		test_shape(&shapes[i], false, argc, argv);
+		test_shape(&shapes[i], (struct conduct){}, argc, argv);
 	for (i = 0; i < sizeof(ahead_shapes) / sizeof(ahead_shapes[0]); i++)
-		test_shape(&ahead_shapes[i], true, argc, argv);
+		test_shape(&ahead_shapes[i], (struct conduct){.reorder = true}, argc, argv);
+	for (i = 0; i < sizeof(steered_shapes) / sizeof(steered_shapes[0]); i++)
+		test_shape(&steered_shapes[i].shape,
+			   (struct conduct){.ordered = true,
+					    .cpu_plus_1 = steered_shapes[i].cpu_plus_1},
+			   argc, argv);
+	if (argc < 2 || !strcmp(argv[1], "unsteered_sc"))
+		test_unsteered();
 	return report_exit();
 }

@@ -14,7 +14,7 @@ SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log channels collec
 SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,failure packet port resend response slowpath stale_nak whereabouts xdp_engine) \
 	$(patsubst %,userspace/term/%.c,arithmetic capabilities comm comm_run comm_view devices error_text node notices pool slot term_engine worker) \
 	$(patsubst %,userspace/%.c,addresses call config config_default configured daemon engine event figures ports query settings switch_client) \
-	$(patsubst %,loader/%.c,inc_adopt inc_comm inc_comm_plan inc_crc_tables inc_map inc_port inc_range inc_state))
+	$(patsubst %,loader/%.c,inc_adopt inc_comm inc_comm_plan inc_crc_tables inc_port inc_range inc_state inc_steer))
 SIM_CONTROL := $(call plain,$(filter-out controller/main.c,$(CONTROLLER_SRC)))
 # eventfd() to close() only record whose a descriptor is.
 SIM_WRAP := $(call wrapped,eventfd epoll_create1 pipe2 close if_indextoname if_nametoindex getifaddrs freeifaddrs inc_interface_find \

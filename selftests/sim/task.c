@@ -53,6 +53,11 @@ unsigned int inc_cpus(void)
 	return 2;
 }
 
+bool inc_cpu_usable(unsigned int cpu)
+{
+	return cpu < inc_cpus();
+}
+
 int inc_thread_create_apart(pthread_t *out, void *(*fn)(void *arg), void *arg)
 {
 	return inc_thread_create(out, fn, arg);

@@ -23,7 +23,7 @@ static const char *const names[] = {INC_MAP_CONN_LOOKUP, INC_MAP_CONN_PLACE, INC
 				    INC_MAP_OWN_ADDR,    INC_MAP_COMM_CFG,   INC_MAP_COMM_PORTS,
 				    INC_MAP_PARENT_PORT, INC_MAP_ROOT_CHILD, INC_MAP_COPY,
 				    INC_MAP_XSK,         INC_MAP_EVENT,      INC_MAP_PORT,
-				    INC_MAP_ANSWER_PORT};
+				    INC_MAP_ANSWER_PORT, INC_MAP_CPU};
 enum {
 	CONN_LOOKUP,
 	CONN_PLACE,
@@ -38,6 +38,7 @@ enum {
 	EVENT,
 	PORT,
 	ANSWER_PORT,
+	CPU, /* empty, because the simulated machine has one CPU */
 	MAPS
 };
 
@@ -79,6 +80,7 @@ struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_r
 	sw->slots = array(sw->sum_rows, sizeof(*sw->slots));
 	sw->kept = array(max_rows, sizeof(*sw->kept));
 	sw->sums = array(sw->sum_rows, sizeof(*sw->sums));
+	sw->routes = array(max_comms, sizeof(*sw->routes));
 	x->conn_cfg = array(max_connections, sizeof(*x->conn_cfg));
 	x->comm_cfg = array(max_comms, sizeof(*x->comm_cfg));
 	x->root = array(inc_switch_root_rows(max_comms), sizeof(*x->root));
@@ -111,7 +113,7 @@ void xdp_free(struct xdp *x)
 				x->sw.comm_state, x->sw.slots, x->sw.kept, x->sw.sums,
 				x->conn_cfg,      x->comm_cfg, x->root,    x->copy,
 				x->lookup,        x->own_addr, x->place,   x->comm_ports,
-				x->parent};
+				x->parent,        x->sw.routes};
 	struct xdp_devmap *d;
 	bool any = false;
 	unsigned int i;

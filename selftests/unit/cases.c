@@ -52,7 +52,7 @@ int case_expect(struct unit *u, enum inc_counter_id counter)
 	return -1;
 }
 
-static void run_cases(struct unit *u, const struct unit_case *c, const char *how)
+void cases_run(struct unit *u, const struct unit_case *c, const char *how)
 {
 	char name[64];
 	uint32_t i;
@@ -85,5 +85,5 @@ void cases_run_all(struct unit *u, const char *how)
 	uint32_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		run_cases(u, all[i], how);
+		cases_run(u, all[i], how);
 }

@@ -28,8 +28,9 @@ extern const struct unit_case cases_tree[];   /* switches below the root of a tr
 /* bounds, carries, map entries that contradict each other */
 extern const struct unit_case cases_edges[];
 
-/* Runs all cases and reports each. how: a suffix for the names of the cases. */
+/* Run all cases, or those of a list, and report each. how: a suffix for the names of the cases. */
 void cases_run_all(struct unit *u, const char *how);
+void cases_run(struct unit *u, const struct unit_case *c, const char *how);
 
 /* Runs a data packet of the child. */
 int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,

@@ -3,8 +3,8 @@
 /*
  * The programs on real ports. Frames enter at the far ends of veth pairs. Answers, and the copies
  * of results that the devmap made, come back there. The test compares them byte by byte with the
- * reference, in the order of a port's children. One process tests native mode, and one generic
- * mode.
+ * reference, in the order of a port's children. One process tests native mode, one generic mode,
+ * and one native mode with communicators whose CPU is another one than that of the frames.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,6 +21,7 @@
 #include <linux/if_ether.h>
 #include <linux/sockios.h>
 #include <linux/if_packet.h>
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "lib/base/clock.h"
 #include "compare.h"
@@ -161,6 +162,8 @@ static int send_frame(struct live *l, uint32_t ifindex, const struct frame *f)
 
 	u->packets++;
 	ref_input(&u->ref, f, ifindex, &u->want);
+	if (u->steers && u->want.comm)
+		u->ref.counter[INC_CTR_X_STEERED]++;
 	if (send(l->far[port], f->data, f->len, 0) != (ssize_t)f->len) {
 		snprintf(u->why, sizeof(u->why), "send: %s", strerror(errno));
 		return -1;
@@ -331,7 +334,61 @@ static int answers(struct live *l)
 	return unit_remove_comm(u, cm);
 }
 
-static int mode(bool generic)
+/* While the queue to the CPU of the communicator is full, frames are dropped. */
+static int overflow(struct live *l)
+{
+	struct unit *u = &l->u;
+	struct inc_queue *queue = &inc_switch_queues(u->sw)[u->steer_to];
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 64, .desc = CASE_DESC};
+	struct ref_comm *cm;
+	struct frame f;
+	uint64_t put;
+
+	if (!u->steers)
+		return 0;
+	cm = case_comm(u, 2, 2, 256, 2);
+	RUN(!cm);
+	unit_data(cm, 0, &p, &f);
+	put = queue->put;
+	queue->taken = put - INC_QUEUE_ROOM;
+	/* the reference knows no queues */
+	if (send(l->far[0], f.data, f.len, 0) != (ssize_t)f.len)
+		return -1;
+	u->ref.counter[INC_CTR_RX]++;
+	u->ref.counter[INC_CTR_DROP_QUEUE_FULL]++;
+	RUN(settled(l));
+	if (queue->put != put) {
+		snprintf(u->why, sizeof(u->why), "a dropped frame counts as queued");
+		return -1;
+	}
+	queue->taken = put;
+	RUN(send_frame(l, cm->conn[0].cfg.ifindex, &f) || case_expect(u, INC_CTR_ABS_STORED));
+	RUN(settled(l));
+	return unit_remove_comm(u, cm);
+}
+
+enum how { NATIVE, GENERIC, STEERED, HOWS };
+
+/* Checks that no packet of a connection has ended on the CPU of the frames, unless it found no room
+ * in the queue. */
+static int all_on_one_cpu(struct unit *u)
+{
+	uint32_t i;
+
+	for (i = INC_CTR_DROP_AHEAD; i < INC_CTR_MAX; i++) {
+		if (i == INC_CTR_DROP_QUEUE_FULL || inc_counter_is(i, 'X') ||
+		    bpf_map_lookup_elem(u->counter_fd, &i, u->counter_buf))
+			continue;
+		if (!u->counter_buf[u->cpu])
+			continue;
+		snprintf(u->why, sizeof(u->why), "CPU %d has counted %s", u->cpu,
+			 inc_counter_info[i].name);
+		return -1;
+	}
+	return 0;
+}
+
+static int mode(enum how how)
 {
 	static const struct {
 		const char *name;
@@ -341,16 +398,25 @@ static int mode(bool generic)
 		{"children_behind_one_port", children_behind_one_port},
 		{"grown", grown},
 		{"answers", answers},
+		{"overflow", overflow},
 	};
-	const char *word = generic ? "generic" : "native";
+	static const char *const words[] = {"native", "generic", "steered"};
+	const char *word = words[how];
 	static struct live l;
 	const struct inc_switch_port *port;
 	char name[64];
 	uint32_t i;
 
 	snprintf(name, sizeof(name), "xdp_live_%s", word);
-	if (unit_start(&l.u, name, 16384, generic))
+	l.u.steers = how == STEERED;
+	if (unit_start(&l.u, name, 16384, how == GENERIC))
 		return report_exit();
+	l.u.steer_to = l.u.cpu ? 0 : 1;
+	if (l.u.steers && l.u.cpus < 2) {
+		report_skip(name, "this machine has one CPU");
+		unit_stop(&l.u);
+		return report_exit();
+	}
 	if (open_live(&l)) {
 		report_fail(name, "%s", l.u.why);
 		unit_stop(&l.u);
@@ -361,7 +427,7 @@ static int mode(bool generic)
 		uint64_t packets = l.u.packets, copies = l.u.copies;
 
 		snprintf(name, sizeof(name), "xdp_live_%s_%s", word, tests[i].name);
-		if (tests[i].run(&l)) {
+		if (tests[i].run(&l) || (l.u.steers && all_on_one_cpu(&l.u))) {
 			if (*inc_switch_copies_shared(l.u.sw))
 				report_skip(name, "this kernel's copies of a frame share their "
 						  "bytes in generic mode, so the slow path would "
@@ -381,13 +447,14 @@ static int mode(bool generic)
 
 int main(void)
 {
-	int generic, status, ret = 0;
+	int status, ret = 0;
+	enum how how;
 	pid_t pid;
 
-	for (generic = 0; generic < 2; generic++) {
+	for (how = 0; how < HOWS; how++) {
 		pid = fork();
 		if (pid == 0)
-			_exit(mode(generic));
+			_exit(mode(how));
 		if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status) ||
 		    WEXITSTATUS(status))
 			ret = 1;

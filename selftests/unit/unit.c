@@ -49,8 +49,9 @@ static int make_namespace(struct unit *u)
 	/* the process stays on one CPU, because the program counts the copies of a result per
 	 * CPU */
 	cpu = sched_getcpu();
+	u->cpu = u->steer_to = cpu < 0 ? 0 : cpu;
 	CPU_ZERO(&cpus);
-	CPU_SET(cpu < 0 ? 0 : cpu, &cpus);
+	CPU_SET(u->cpu, &cpus);
 	if (sched_setaffinity(0, sizeof(cpus), &cpus)) {
 		snprintf(u->why, sizeof(u->why), "sched_setaffinity: %s", strerror(errno));
 		return -errno;
@@ -98,6 +99,7 @@ static int load(struct unit *u, uint32_t rows, bool generic)
 		.max_rows = rows,
 		.generic = generic,
 		.order_stores = u->order_stores,
+		.steer = u->steers,
 	};
 	struct inc_err err = {""};
 	int ret;
@@ -125,7 +127,7 @@ static int load(struct unit *u, uint32_t rows, bool generic)
 
 int unit_start(struct unit *u, const char *name, uint32_t rows, bool generic)
 {
-	const struct unit asked = {.order_stores = u->order_stores};
+	const struct unit asked = {.order_stores = u->order_stores, .steers = u->steers};
 
 	*u = asked;
 	if (geteuid() != 0) {
@@ -194,6 +196,8 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 			 err.msg);
 		return NULL;
 	}
+	if (u->steers)
+		inc_switch_routes(u->sw)[index].word = (u->steer_to + 1ull) << INC_ROUTE_CPU_SHIFT;
 	cfg = inc_switch_comm(u->sw, index);
 	if (index >= REF_MAX_COMMS || !cfg || inc_comm_conns(cfg) != spec->n_conns) {
 		snprintf(u->why, sizeof(u->why), "communicator %d is not what was added", index);

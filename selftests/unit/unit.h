@@ -44,6 +44,10 @@ struct unit {
 	uint64_t copies;             /* number of copies that were compared */
 	/* load the variant for CPUs that reorder stores; set before unit_start() */
 	bool order_stores;
+	/* load the programs with steering; set before unit_start() */
+	bool steers;
+	int cpu;                        /* the CPU of this process */
+	int steer_to;                   /* with steering: the CPU of communicators that are added */
 	const struct unit_watch *watch; /* functions to call at each run; may be NULL */
 	bool hold_events; /* do not read the event ring, which then loses further events */
 	int events;

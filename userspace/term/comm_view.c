@@ -89,6 +89,7 @@ void inc_term_comm_view(const struct inc_term_comm *cm, struct inc_term_view *ou
 
 	inc_term_figures(cm->node, &node);
 	out->comm = (struct inc_engine_comm){
+		.cpu = -1,
 		.communicator = cm->conf.communicator,
 		.byte_order = cm->conf.byte_order,
 		.error = cm->ended ? INC_AETH_NAK_OPERATION : 0,

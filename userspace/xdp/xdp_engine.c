@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/numbers.h"
 #include "lib/base/thread.h"
+#include "lib/net/loop.h"
 #include "loader/inc_loader.h"
 #include "loader/inc_state.h"
 #include "userspace/config.h"
@@ -19,19 +20,22 @@
 #include "userspace/switchd.h"
 #include "userspace/xdp/neighbour.h"
 #include "userspace/xdp/slowpath.h"
-#include "userspace/xdp/xdp_engine.h"
 #include "userspace/xdp/xsk.h"
 
 /* Time for which a daemon that takes over tries to open the socket of a queue. The kernel frees a
  * queue only some time after the process that had its socket has ended. */
 #define BUSY_MOST_MS  2000
 #define BUSY_PAUSE_MS 5
+/* how often inc_switch_balance() is called, which needs rates a second */
+#define BALANCE_MS 1000
 
 struct xdp_engine {
 	/* the public part, which is first, because the daemon holds a pointer to it */
 	struct inc_engine base;
 	struct inc_switch *sw;
 	struct inc_slowpath *sp;
+	struct inc_timer *balance; /* NULL: communicators have no CPUs */
+	const char *steering;      /* why they have CPUs, or have none */
 	inc_notice_fn notice;
 	void *arg;
 };
@@ -72,13 +76,38 @@ static void on_notice(void *arg, enum inc_event_kind kind, uint32_t comm, uint32
 	x->notice(x->arg, &event);
 }
 
+/* Decides whether each communicator has a CPU, to which packets go from all ports and queues, and
+ * stores why (docs/decisions.md, "Steering"). */
+static bool steers(const struct inc_settings *s, const char **why)
+{
+	uint32_t i = 0;
+
+	while (i < s->n_ports && inc_rx_queues(s->port[i]) == 1)
+		i++;
+	if (s->generic)
+		*why = "XDP is generic";
+	else if (inc_cpus() == 1)
+		*why = "there is one CPU";
+	else if (s->steering != INC_STEERING_AUTO)
+		*why = "as the settings say";
+	else if (i == s->n_ports)
+		*why = "each port has one receive queue";
+	else
+		*why = "a port has several receive queues";
+	return !s->generic && inc_cpus() > 1 &&
+	       (s->steering == INC_STEERING_AUTO ? i < s->n_ports : s->steering == INC_STEERING_ON);
+}
+
 /* Returns on how many CPUs the switch can add up packets of different communicators at the same
  * time. The port with the fewest receive queues limits that, because one queue delivers its packets
  * on one CPU. */
 static unsigned int busy_cpus(const struct inc_settings *s)
 {
 	unsigned int cpus = inc_cpus();
+	const char *why;
 
+	if (steers(s, &why))
+		return cpus;
 	for (uint32_t i = 0; i < s->n_ports; i++)
 		cpus = inc_min(cpus, inc_rx_queues(s->port[i]));
 	return cpus;
@@ -106,15 +135,39 @@ static void xdp_close(struct inc_engine *e)
 {
 	struct xdp_engine *x = engine_of(e);
 
+	inc_timer_free(x->balance);
 	inc_slowpath_free(x->sp);
 	inc_switch_close(x->sw);
 	free(x);
+}
+
+static void on_balance(void *arg)
+{
+	struct xdp_engine *x = arg;
+
+	inc_switch_balance(x->sw);
+	inc_timer_arm(x->balance, BALANCE_MS);
+}
+
+/* Starts the measurement of load, if communicators have CPUs. */
+static int start_balance(struct xdp_engine *x, struct event_base *base, struct inc_err *err)
+{
+	const bool steer = inc_switch_get_opts(x->sw)->steer;
+
+	inc_info("steering of communicators to CPUs is %s: %s", steer ? "on" : "off", x->steering);
+	if (!steer)
+		return 0;
+	x->balance = inc_timer_new(base, on_balance, x);
+	if (!x->balance || inc_timer_arm(x->balance, BALANCE_MS))
+		return inc_err_set(err, ENOMEM, "no memory for a timer");
+	return 0;
 }
 
 static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		    struct inc_err *err)
 {
 	const struct inc_settings *s = opts->settings;
+	const char *steering;
 	const struct inc_switch_opts sw_opts = {
 		.sz = sizeof(sw_opts),
 		.instance = opts->instance,
@@ -123,6 +176,7 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 		.max_rows = s->max_rows,
 		.attach = opts->options->attach,
 		.generic = s->generic,
+		.steer = steers(s, &steering),
 		.pin = true,
 		.skip_icrc = opts->options->skip_icrc,
 		.fresh = opts->options->fresh,
@@ -140,11 +194,13 @@ static int xdp_open(const struct inc_engine_opts *opts, struct inc_engine **out,
 	x->base.ops = &inc_engine_xdp;
 	x->notice = opts->notice;
 	x->arg = opts->arg;
+	x->steering = steering;
 	if (sw_opts.skip_icrc)
 		inc_warn("received packets are taken without a check of their ICRC");
 	inc_switch_hush_libraries();
 	ret = inc_switch_open(&sw_opts, &x->sw, err);
 	ret = ret ?: inc_slowpath_new(opts->base, x->sw, &sp_opts, on_notice, x, &x->sp, err);
+	ret = ret ?: start_balance(x, opts->base, err);
 	if (ret) {
 		xdp_close(&x->base);
 		return ret;
@@ -352,6 +408,7 @@ static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engi
 		.rows = (uint64_t)inc_comm_conns(cfg) << cfg->log2_slots,
 		.error = st.error,
 		.ended = st.error != 0,
+		.cpu = inc_switch_cpu_of(x->sw, place),
 	};
 	return true;
 }
@@ -468,6 +525,8 @@ static void xdp_tell_status(const struct inc_engine *e, json_t *status)
 			    json_string(mode_name(inc_switch_get_opts(x->sw)->generic)));
 	json_object_set_new(status, "attach",
 			    json_string(port ? inc_attach_name(port->attach) : "none"));
+	json_object_set_new(status, "steering", json_boolean(x->balance));
+	json_object_set_new(status, "steering_reason", json_string(x->steering));
 	json_object_set_new(status, "slowpath", slowpath);
 }
 

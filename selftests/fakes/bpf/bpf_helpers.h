@@ -29,6 +29,7 @@ long bpf_xdp_adjust_tail(struct xdp_md *ctx, int delta);
 void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
 void bpf_ringbuf_submit(void *data, __u64 flags);
 __u64 bpf_ktime_get_ns(void);
+__u32 bpf_get_smp_processor_id(void);
 
 /* This helper is the same for all, so it is here. */
 #define bpf_loop(rounds, callback, ctx, flags)                        \

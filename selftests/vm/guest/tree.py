@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """rxe hosts below two levels of switches: every collective with SEND and WRITE, beside soft hosts, and with loss
-between the switches. Then the same leaves below a root in termination mode on rxe."""
+between the switches. Then the same leaves below a root in termination mode on rxe. Last, a star whose ports have two
+receive queues, of which one CPU handles a communicator's packets."""
 import contextlib
 import itertools
 import os
@@ -130,6 +131,28 @@ def mixed_modes(lab):
             until_lost(lab, all, lambda: below("allreduce", sizes="4112,262160"))
 
 
+def steered():
+    """Ports receive on both CPUs. A device would answer results that overtake each other with NAKs."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(guest_lab, "down", timeout=60)
+        lab = stack.enter_context(libtest.Lab("star4.yaml", "--queues", "2", *libtest.PATIENT))
+        guest_lab("adopt", lab.name, timeout=60)
+        with case("steering_is_on"):
+            status = lab.switch_local("status")
+            expect(status["steering"], f"{status['steering_reason']}")
+        for mode in MODES:
+            with case(f"allreduce_{mode}_steered"):
+                before = lab.cpu_counters()
+                checked("allreduce", "--mode", mode, "--window", "64", sizes="16,262160")
+                now = lab.cpu_counters()
+                steered_now, naks, full = (sum(now[cpu][what] - before[cpu][what] for cpu in now)
+                                           for what in ("steered", "absorbed_slowpath", "drop_queue_full"))
+                print(f"# CPU {lab.workers(before)}, {steered_now} packets from another one, {naks} NAKs")
+                expect(len(lab.workers(before)) == 1, "several CPUs have handled the communicator")
+                expect(steered_now, "every packet arrived on the CPU of its communicator")
+                expect(not full, "a queue was full")
+
+
 def test():
     with libtest.scratch() as directory, tree(directory) as lab:
         every()
@@ -139,6 +162,7 @@ def test():
             lab.check_books()
         lab.books = False  # a daemon that has ended has lost its counters
         mixed_modes(lab)
+    steered()
 
 
 libtest.main(test)
