@@ -202,7 +202,7 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx, enum i
 		c = inc_handle_own(ctx, &pkt, &m);
 		inc_leave(m.st);
 	}
-	if (inc_steers && route)
+	if (route)
 		inc_route_done(route);
 	return c;
 }
@@ -213,9 +213,7 @@ static __always_inline int inc_verdict(struct xdp_md *ctx, enum inc_counter_id c
 {
 	if (inc_counter_is(c, 'P'))
 		return XDP_PASS;
-	if (inc_steers && c == INC_CTR_X_STEERED)
-		return XDP_REDIRECT;
-	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH)
+	if (inc_counter_is(c, 'M') || c == INC_CTR_ABS_SLOWPATH || c == INC_CTR_X_STEERED)
 		return XDP_REDIRECT;
 	/* An answer is redirected to its own port instead of returning XDP_TX. After XDP_TX a veth
 	 * wakes its peer only if the peer has an XDP program, so the answer could wait for other
