@@ -200,9 +200,26 @@ def cable_stopped(lab, rng):
     return f"{name} for {seconds:.2f} s"
 
 
+def cables_lossy(lab, rng):
+    """All cables lose, repeat, damage and reorder packets at random, up to 3 % each. Another job checks its sums
+    meanwhile."""
+    percent = {fault: rng.uniform(0.1, 3) for fault in ("loss", "duplicate", "corrupt", "reorder")}
+    job = compute(lab)
+    formed(lab, job)
+    try:
+        for name in cables(lab):
+            lab.wire(name, *(f"{fault}={p / 100:.5f}" for fault, p in percent.items()))
+        lab.perf("--sizes", f"{4 * rng.randrange(1, 65536)}", "-n", rng.randrange(2, 50), "-w", 0)
+        goes_on(lab, job)
+    finally:
+        for name in cables(lab):
+            lab.wire(name, *(f"{fault}=0" for fault in percent))
+    return ", ".join(f"{fault} {p:.2f} %" for fault, p in percent.items())
+
+
 # Faults after which everything except the job's own processes is as before.
 HARMLESS = (rank_killed, rank_stopped, switch_stopped, controller_stopped, cable_killed,
-            cable_stopped)
+            cable_stopped, cables_lossy)
 KINDS = (*HARMLESS, switch_killed, controller_killed, controller_killed_making)
 
 
