@@ -56,9 +56,9 @@ struct data_path_outcome {
 		*answer;
 };
 
-/* Maps memory for the frames and fills the tables. order_stores, steers: the values of constants
- * that the loader sets on a switch. batches: what a CPU redirects leaves at data_path_flush() and
- * not before, as in the kernel at the end of a poll. Returns 0 or -errno. */
+/* Maps memory for the frames and fills the tables. The loader sets the constants order_stores and
+ * steers on a switch. If batches is set, frames that a CPU redirects leave at data_path_flush(), as
+ * in the kernel at the end of a poll. Otherwise they leave at once. Returns 0 or -errno. */
 int data_path_open(bool order_stores, bool steers, bool batches);
 /* Lets the frames leave that this CPU has redirected since the last flush. */
 void data_path_flush(void);
