@@ -292,8 +292,8 @@ static __always_inline void inc_advance(const struct inc_packet *pkt, const stru
 }
 
 /* Extends `ahead` in the connection's state to this packet. `ahead` counts the packets from the
- * next expected one to the last one that was kept behind a gap, or that arrived there and was
- * requested again by a NAK. */
+ * next expected one to the last one behind the gap. The last one was kept there, or a NAK has
+ * requested it again. */
 static __always_inline void inc_note_ahead(const struct inc_match *m, const struct inc_place *at)
 {
 	__u64 end = at->r + 1 - m->st->rx_next;

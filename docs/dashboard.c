@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Prints the dashboard for Grafana: a row of panels for each subject, and a query for each line
- * that a panel draws. One panel has a query for each counter of dropped packets (lib/proto/maps.h).
- * The queries name metrics of inc-switchd and inc-controller, and selftests/control/test_figures
- * checks that both have them. The build writes the output to build/docs/dashboard.json.
+ * that a panel draws. One panel has a query for each counter of dropped packets
+ * (lib/proto/counters.h). The queries name metrics of inc-switchd and inc-controller, and
+ * selftests/control/test_figures checks that both have them. The build writes the output to
+ * build/docs/dashboard.json.
  */
 #include <jansson.h>
 #include <stdio.h>

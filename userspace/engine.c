@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <string.h>
 #include "loader/inc_limits.h"
+#include "userspace/engine.h"
 #include "userspace/switchd.h"
-#include "userspace/term/term_engine.h"
 
 static const struct inc_engine_ops *const kinds[INC_N_MODES] = {
 	[INC_PASSTHROUGH] = &inc_engine_xdp,

@@ -279,6 +279,9 @@ struct inc_engine_ops {
 /* The engine of passthrough mode (xdp/xdp_engine.c). XDP programs are its data path, beside which a
  * slow path works on AF_XDP sockets. */
 extern const struct inc_engine_ops inc_engine_xdp;
+/* The engine of termination mode (term/term_engine.c). The switch ends the connections of its peers
+ * itself, and reduces whole messages. */
+extern const struct inc_engine_ops inc_engine_term;
 /* xdp/xdp_engine.c: whether the engine attaches ports by libxdp, now or later, so that other
  * XDP programs can share them. That needs CAP_SYS_ADMIN as long as ports may be attached or
  * detached. */

@@ -16,10 +16,10 @@
 #include "lib/base/thread.h"
 #include "lib/reduce/operate.h"
 #include "userspace/config.h"
+#include "userspace/engine.h"
 #include "userspace/term/capabilities.h"
 #include "userspace/term/kinds.h"
 #include "userspace/term/notices.h"
-#include "userspace/term/term_engine.h"
 #include "userspace/term/worker.h"
 
 /* A communicator in its place. */
