@@ -231,9 +231,9 @@ void incctl_print_communicators(const json_t *data)
 	if (json_object_get(json_array_get(data, 0), "data")) {
 		rows(data,
 		     "SWITCH >COMMUNICATOR ROLE >CHILDREN >PAYLOAD >SLOTS >RECEIVES BYTE_ORDER "
-		     ">RESULTS ERROR REASON",
-		     "communicator role children payload slots receives byte_order results error "
-		     "reason");
+		     ">CPU >RESULTS ERROR REASON",
+		     "communicator role children payload slots receives byte_order cpu results "
+		     "error reason");
 		return;
 	}
 	begin(&t, ">COMMUNICATOR >GROUP JOB >CHANNEL STATE >PAYLOAD >SLOTS BYTE_ORDER MODE FLOATS "
