@@ -10,6 +10,7 @@
 #ifndef INC_HANDLE_H
 #define INC_HANDLE_H
 
+#include "lib/proto/counters.h"
 #include "lib/proto/maps.h"
 #include "bpf/inc_answer.h"
 #include "bpf/inc_conn.h"

@@ -10,6 +10,7 @@
 #ifndef INC_STEER_H
 #define INC_STEER_H
 
+#include "lib/proto/counters.h"
 #include "lib/proto/maps.h"
 #include "bpf/inc_maps.h"
 #include "bpf/inc_match.h"
