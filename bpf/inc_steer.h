@@ -47,10 +47,20 @@ static __always_inline enum inc_counter_id inc_enqueue(struct inc_route *route, 
 	return c;
 }
 
+/* Whether packets that the route had counted before this packet are still in the queue. They may be
+ * older packets of the same connection, if its receive queue was served by another CPU until now.
+ * So this packet must not overtake them. */
+static __always_inline bool inc_is_waiting(struct inc_route *route, __u64 before)
+{
+	__u64 handled = *(volatile __u64 *)&route->done + *(volatile __u64 *)&route->refused;
+
+	return inc_route_count(before) != inc_route_count(handled);
+}
+
 /*
- * Counts the packet in its communicator's route, and gives it to the communicator's CPU if that is
- * another one. Returns INC_CONTINUE if this CPU handles the packet. Then *counted is the route in
- * which the packet is counted, or stays NULL.
+ * Counts the packet in its communicator's route, and puts it into the queue of the communicator's
+ * CPU if that is another one or if older packets wait there. Returns INC_CONTINUE if this CPU
+ * handles the packet. Then *counted is the route in which the packet is counted, or stays NULL.
  */
 static __always_inline enum inc_counter_id inc_steer(const struct inc_packet *pkt,
 						     const struct inc_match *m,
@@ -59,16 +69,18 @@ static __always_inline enum inc_counter_id inc_steer(const struct inc_packet *pk
 {
 	__u32 comm = m->cfg->comm, cpu_plus_1;
 	struct inc_route *route = bpf_map_lookup_elem(&inc_route, &comm);
+	__u64 before;
 
 	if (!route)
 		return INC_CTR_DROP_CONFIG;
 	if (where == INC_AT_PORT) {
 		if (inc_is_nak(pkt))
 			return INC_CONTINUE;
-		cpu_plus_1 = inc_route_cpu_plus_1(__sync_fetch_and_add(&route->word, 1));
+		before = __sync_fetch_and_add(&route->word, 1);
+		cpu_plus_1 = inc_route_cpu_plus_1(before);
 		if (!cpu_plus_1)
 			return INC_CONTINUE;
-		if (cpu_plus_1 - 1 != bpf_get_smp_processor_id())
+		if (cpu_plus_1 - 1 != bpf_get_smp_processor_id() || inc_is_waiting(route, before))
 			return inc_enqueue(route, cpu_plus_1 - 1);
 	}
 	*counted = route;

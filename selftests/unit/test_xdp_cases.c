@@ -127,6 +127,31 @@ static int finds_no_room(struct unit *u)
 	return forget_steered(u);
 }
 
+/* A packet on the CPU of its communicator stays behind those that wait in the queue. */
+static int does_not_overtake(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 16, .desc = CASE_DESC};
+	struct inc_route *route = &inc_switch_routes(u->sw)[cm ? cm->index : 0];
+	const int other = u->steer_to;
+	struct frame f;
+	int ret;
+
+	RUN(!cm);
+	unit_data(cm, 0, &p, &f);
+	/* one packet waits, and another one was refused */
+	route->word = ((uint64_t)u->cpu + 1) << INC_ROUTE_CPU_SHIFT | 2;
+	route->refused = 1;
+	u->steer_to = u->cpu;
+	ret = expect(u, cm, &f, INC_CTR_X_STEERED, (struct way){.counted = 1, .put = 1}) ||
+	      forget_steered(u);
+	u->steer_to = other;
+	RUN(ret);
+	route->done = 2; /* both were handled, so the CPU handles the next one at once */
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex));
+	return case_expect(u, INC_CTR_ABS_STORED);
+}
+
 static int wrong_move(struct unit *u, const char *what)
 {
 	snprintf(u->why, sizeof(u->why), "%s", what);
@@ -192,6 +217,7 @@ static int moves_by_load(struct unit *u)
 static const struct unit_case cases_steering[] = {
 	{"goes_to_its_cpu", goes_to_its_cpu},
 	{"finds_no_room", finds_no_room},
+	{"does_not_overtake", does_not_overtake},
 	{"moves_when_idle", moves_when_idle},
 	{"moves_by_load", moves_by_load},
 	{},
