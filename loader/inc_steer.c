@@ -164,10 +164,35 @@ void inc_steer_adopt(struct inc_switch *sw)
 			__atomic_store_n(&sw->routes[cm].word, 0, __ATOMIC_RELEASE);
 		else if (inc_switch_comm(sw, cm) && !has_cpu(sw, inc_switch_cpu_of(sw, cm)))
 			inc_steer_place(sw, cm);
+		/* packets that were counted before do not belong to the rate */
+		if (sw->steering.n)
+			sw->steering.rate[cm].count = inc_route_count(
+				__atomic_load_n(&sw->routes[cm].word, __ATOMIC_RELAXED));
 	}
 	for (cpu = 0; cpu < cpus; cpu++)
 		if (!has_cpu(sw, cpu))
 			bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CPU), &cpu);
+}
+
+/*
+ * Corrects how many packets of a communicator have been handled, after a second without a packet.
+ * The count may be wrong, because a packet's port moved while the packet was in the queue, or
+ * because the communicator got a new CPU when a daemon took over. The communicator would never
+ * count as idle then. If a packet comes now, the count may be too small until the next such second.
+ */
+static void settle(struct inc_switch *sw, uint32_t comm)
+{
+	struct inc_route *route = &sw->routes[comm];
+	int cpu = inc_switch_cpu_of(sw, comm);
+	uint64_t word;
+
+	if (cpu < 0 || inc_switch_route_idle(sw, comm, &word) ||
+	    __atomic_load_n(&sw->queues[cpu].taken, __ATOMIC_ACQUIRE) !=
+		    __atomic_load_n(&sw->queues[cpu].put, __ATOMIC_ACQUIRE))
+		return;
+	if (inc_route_count(word) == sw->steering.rate[comm].count)
+		__atomic_store_n(&route->done, inc_route_count(word) - route->refused,
+				 __ATOMIC_RELEASE);
 }
 
 /* Measures the rates of all communicators. A rate is an average of the last seconds. */
@@ -181,6 +206,7 @@ static void measure(struct inc_switch *sw)
 
 		if (!inc_switch_comm(sw, cm))
 			continue;
+		settle(sw, cm);
 		count = inc_route_count(__atomic_load_n(&sw->routes[cm].word, __ATOMIC_RELAXED));
 		r->rate = (3 * r->rate + (count - r->count)) / 4;
 		r->count = count;

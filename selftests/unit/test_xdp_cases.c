@@ -7,6 +7,7 @@
 #include <bpf/bpf.h>
 #include "cases.h"
 #include "compare.h"
+#include "loader/inc_loader_priv.h"
 #include "loader/inc_state.h"
 
 /* The counts of a communicator's packets, and of the queue to its CPU. */
@@ -214,12 +215,42 @@ static int moves_by_load(struct unit *u)
 	return 0;
 }
 
+/* The packets that a predecessor has counted are no load. After a second without a packet, a
+ * communicator is idle although some packet ended before it was counted as handled. */
+static int settles(struct unit *u)
+{
+	struct ref_comm *a = case_comm(u, 2, 2, 256, 8), *b = case_comm(u, 2, 2, 256, 8);
+	struct inc_route *routes = inc_switch_routes(u->sw);
+	struct inc_queue *queue = &inc_switch_queues(u->sw)[u->steer_to];
+	uint64_t word;
+
+	RUN(!a || !b);
+	routes[a->index].word += 40000;
+	routes[b->index].word += 30000;
+	routes[a->index].done = 40000;
+	routes[b->index].done = 29999;
+	inc_steer_adopt(u->sw);
+	queue->put++;
+	inc_switch_balance(u->sw);
+	if (inc_switch_cpu_of(u->sw, a->index) != u->steer_to ||
+	    inc_switch_cpu_of(u->sw, b->index) != u->steer_to)
+		return wrong_move(u, "a communicator without packets moved");
+	if (inc_switch_route_idle(u->sw, b->index, &word))
+		return wrong_move(u, "a communicator is idle while the queue has packets");
+	queue->put--;
+	inc_switch_balance(u->sw);
+	if (!inc_switch_route_idle(u->sw, b->index, &word))
+		return wrong_move(u, "a communicator is never idle again");
+	return 0;
+}
+
 static const struct unit_case cases_steering[] = {
 	{"goes_to_its_cpu", goes_to_its_cpu},
 	{"finds_no_room", finds_no_room},
 	{"does_not_overtake", does_not_overtake},
 	{"moves_when_idle", moves_when_idle},
 	{"moves_by_load", moves_by_load},
+	{"settles", settles},
 	{},
 };
 
