@@ -58,9 +58,9 @@ static __always_inline bool inc_is_waiting(struct inc_route *route, __u64 before
 }
 
 /*
- * Counts the packet in its communicator's route, and puts it into the queue of the communicator's
- * CPU if that is another one or if older packets wait there. Returns INC_CONTINUE if this CPU
- * handles the packet. Then *counted is the route in which the packet is counted, or stays NULL.
+ * Counts the packet in its communicator's route. Puts it into the queue of the communicator's CPU
+ * if that is another one, or if older packets wait there. Returns INC_CONTINUE if this CPU handles
+ * the packet. Then *counted is the route in which the packet is counted, or stays NULL.
  */
 static __always_inline enum inc_counter_id inc_steer(const struct inc_packet *pkt,
 						     const struct inc_match *m,
