@@ -40,12 +40,21 @@ struct inc_steer_rate {
 	uint64_t rate;
 };
 
+/* What the daemon knows of the queue to a CPU: its counts a second ago, and whether the CPU was
+ * offline then, so that there is no queue. */
+struct inc_steer_queue {
+	uint64_t put;
+	uint64_t taken;
+	bool offline;
+};
+
 /* The steering of communicators to CPUs (inc_steer.c). */
 struct inc_steering {
 	uint32_t n; /* number of CPUs; 0: communicators have no CPUs */
 	uint32_t *cpu;
-	struct inc_steer_rate *rate; /* [max_comms] */
-	uint64_t moves;              /* number of communicators that were moved */
+	struct inc_steer_queue *queue; /* [n] */
+	struct inc_steer_rate *rate;   /* [max_comms] */
+	uint64_t moves;                /* number of communicators that were moved */
 };
 
 struct inc_switch {

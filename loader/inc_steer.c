@@ -5,6 +5,7 @@
  * daemon calls these functions on its only thread.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -46,16 +47,16 @@ static bool is_less(struct load a, struct load b)
 	return a.rate != b.rate ? a.rate < b.rate : a.comms < b.comms;
 }
 
-/* The least loaded CPU. */
-static uint32_t least_loaded(const struct inc_switch *sw, struct load *least)
+/* Returns the least loaded CPU that is online, or -1 if none is. */
+static int least_loaded(const struct inc_switch *sw, struct load *least)
 {
-	uint32_t best = sw->steering.cpu[0], i;
+	uint32_t i;
+	int best = -1;
 
-	*least = load_of(sw, best);
-	for (i = 1; i < sw->steering.n; i++) {
+	for (i = 0; i < sw->steering.n; i++) {
 		struct load load = load_of(sw, sw->steering.cpu[i]);
 
-		if (!is_less(load, *least))
+		if (sw->steering.queue[i].offline || (best >= 0 && !is_less(load, *least)))
 			continue;
 		*least = load;
 		best = sw->steering.cpu[i];
@@ -87,14 +88,15 @@ void inc_steer_place(struct inc_switch *sw, uint32_t comm)
 {
 	struct inc_route *route = &sw->routes[comm];
 	struct load least;
-	uint64_t cpu;
+	int cpu;
 
 	if (!sw->steering.n)
 		return;
 	cpu = least_loaded(sw, &least);
 	sw->steering.rate[comm] = (struct inc_steer_rate){};
 	route->refused = route->done = 0;
-	__atomic_store_n(&route->word, (cpu + 1) << INC_ROUTE_CPU_SHIFT, __ATOMIC_RELEASE);
+	__atomic_store_n(&route->word, (uint64_t)(cpu + 1) << INC_ROUTE_CPU_SHIFT,
+			 __ATOMIC_RELEASE);
 }
 
 void inc_steer_forget(struct inc_switch *sw, uint32_t comm)
@@ -114,19 +116,16 @@ void inc_steer_forget(struct inc_switch *sw, uint32_t comm)
 	__atomic_store_n(&sw->routes[comm].word, 0, __ATOMIC_RELEASE);
 }
 
-/* Makes the queue to each CPU, with the program of this daemon. If a predecessor has left a queue,
- * the kernel lets the old program handle what is in it. */
-static int make_queues(struct inc_switch *sw, struct inc_err *err)
+/* Makes the queue to a CPU, with the program of this daemon. If a predecessor has left a queue, the
+ * kernel lets the old program handle what is in it. */
+static int make_queue(struct inc_switch *sw, uint32_t cpu, struct inc_err *err)
 {
 	struct bpf_cpumap_val val = {.qsize = INC_QUEUE_PACKETS,
 				     .bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_STEERED)};
-	uint32_t i;
 
-	for (i = 0; i < sw->steering.n; i++)
-		if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CPU), &sw->steering.cpu[i],
-					&val, BPF_ANY))
-			return inc_err_set(err, errno, "map %s: no queue to CPU %u: %s",
-					   INC_MAP_CPU, sw->steering.cpu[i], strerror(errno));
+	if (bpf_map_update_elem(inc_switch_map_fd(sw, INC_MAP_CPU), &cpu, &val, BPF_ANY))
+		return inc_err_set(err, errno, "map %s: no queue to CPU %u: %s", INC_MAP_CPU, cpu,
+				   strerror(errno));
 	return 0;
 }
 
@@ -139,18 +138,25 @@ int inc_steer_open(struct inc_switch *sw, struct inc_err *err)
 	if (cpus > INC_ROUTE_MAX_CPUS)
 		cpus = INC_ROUTE_MAX_CPUS;
 	sw->steering.cpu = calloc(cpus > 0 ? cpus : 1, sizeof(*sw->steering.cpu));
+	sw->steering.queue = calloc(cpus > 0 ? cpus : 1, sizeof(*sw->steering.queue));
 	sw->steering.rate = calloc(sw->opts.max_comms, sizeof(*sw->steering.rate));
-	if (!sw->steering.cpu || !sw->steering.rate)
+	if (!sw->steering.cpu || !sw->steering.queue || !sw->steering.rate)
 		return inc_err_set(err, ENOMEM, "no memory for the steering");
-	for (cpu = 0; cpu < cpus; cpu++)
+	for (cpu = 0; cpu < cpus; cpu++) {
+		int ret = inc_cpu_usable(cpu) ? make_queue(sw, cpu, err) : 0;
+
+		if (ret)
+			return ret;
 		if (inc_cpu_usable(cpu))
 			sw->steering.cpu[sw->steering.n++] = cpu;
-	return make_queues(sw, err);
+	}
+	return 0;
 }
 
 void inc_steer_close(struct inc_switch *sw)
 {
 	free(sw->steering.cpu);
+	free(sw->steering.queue);
 	free(sw->steering.rate);
 }
 
@@ -251,14 +257,88 @@ static void move(struct inc_switch *sw, uint32_t comm, uint32_t cpu)
 	inc_debug("communicator %u: moved to CPU %u", b.cfg.communicator, cpu);
 }
 
+/* The kernel has no file for a CPU that cannot go offline. */
+static bool is_online(uint32_t cpu)
+{
+	char path[64], state = '1';
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+	f = fopen(path, "re");
+	if (!f)
+		return true;
+	if (fread(&state, 1, 1, f) != 1)
+		state = '1';
+	fclose(f);
+	return state != '0';
+}
+
+/* Removes the queue to a CPU that has gone offline, and gives its communicators to other CPUs. The
+ * kernel runs the thread of the queue on any CPU then, where the program counts in the wrong queue.
+ * Results may overtake each other while that thread empties the queue. */
+static void leave_cpu(struct inc_switch *sw, uint32_t cpu)
+{
+	uint32_t cm;
+
+	inc_warn("CPU %u is offline, so its communicators get other CPUs", cpu);
+	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CPU), &cpu);
+	for (cm = 0; cm < sw->opts.max_comms; cm++)
+		if (inc_switch_comm(sw, cm) && inc_switch_cpu_of(sw, cm) == (int)cpu)
+			inc_steer_place(sw, cm);
+}
+
+/* Makes the queue to a CPU that is online again, so that communicators may get this CPU. */
+static void return_to_cpu(struct inc_switch *sw, struct inc_steer_queue *seen, uint32_t cpu)
+{
+	struct inc_err err;
+
+	if (make_queue(sw, cpu, &err)) {
+		inc_warn("CPU %u is online again, but gets no communicators: %s", cpu, err.msg);
+		return;
+	}
+	seen->offline = false;
+	inc_info("CPU %u is online again", cpu);
+}
+
+/*
+ * Follows CPUs that go offline or come back. Also corrects a queue whose counts differ and have not
+ * changed for a second. That queue is empty, because its thread needs a moment only. The kernel
+ * has dropped its packets by itself, or a thread on another CPU has counted them.
+ */
+static void follow_queues(struct inc_switch *sw)
+{
+	uint32_t i;
+
+	for (i = 0; i < sw->steering.n; i++) {
+		struct inc_steer_queue *seen = &sw->steering.queue[i];
+		const uint32_t cpu = sw->steering.cpu[i];
+		struct inc_queue *queue = &sw->queues[cpu];
+		const uint64_t put = __atomic_load_n(&queue->put, __ATOMIC_ACQUIRE);
+		const uint64_t taken = __atomic_load_n(&queue->taken, __ATOMIC_ACQUIRE);
+		const bool offline = !is_online(cpu);
+
+		if (offline && !seen->offline) {
+			seen->offline = true;
+			leave_cpu(sw, cpu);
+		} else if (!offline && seen->offline) {
+			return_to_cpu(sw, seen, cpu);
+		}
+		if (put != taken && put == seen->put && taken == seen->taken)
+			__atomic_store_n(&queue->taken, put, __ATOMIC_RELEASE);
+		seen->put = put;
+		seen->taken = taken;
+	}
+}
+
 void inc_switch_balance(struct inc_switch *sw)
 {
-	struct load least, most = {}, load;
-	uint32_t to, from = 0, i;
-	int comm;
+	struct load least = {}, most = {}, load;
+	uint32_t from = 0, i;
+	int comm, to;
 
 	if (!sw->steering.n)
 		return;
+	follow_queues(sw);
 	measure(sw);
 	to = least_loaded(sw, &least);
 	for (i = 0; i < sw->steering.n; i++) {
@@ -268,7 +348,7 @@ void inc_switch_balance(struct inc_switch *sw)
 			from = sw->steering.cpu[i];
 		}
 	}
-	if (most.rate < BUSY_RATE || most.rate - least.rate < most.rate / 4)
+	if (to < 0 || most.rate < BUSY_RATE || most.rate - least.rate < most.rate / 4)
 		return;
 	comm = best_to_move(sw, from, most.rate - least.rate);
 	if (comm >= 0)

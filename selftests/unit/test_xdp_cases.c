@@ -244,14 +244,29 @@ static int settles(struct unit *u)
 	return 0;
 }
 
+/* Packets that the kernel has dropped are put and never taken. */
+static int corrects_a_queue(struct unit *u)
+{
+	struct inc_queue *queue = &inc_switch_queues(u->sw)[u->steer_to];
+
+	queue->put += INC_QUEUE_ROOM;
+	inc_switch_balance(u->sw);
+	queue->put++;
+	inc_switch_balance(u->sw);
+	if (queue->put == queue->taken)
+		return wrong_move(u, "a queue that changes counts as empty");
+	inc_switch_balance(u->sw);
+	if (queue->put != queue->taken)
+		return wrong_move(
+			u, "a queue that has stood still for a second does not count as empty");
+	return 0;
+}
+
 static const struct unit_case cases_steering[] = {
-	{"goes_to_its_cpu", goes_to_its_cpu},
-	{"finds_no_room", finds_no_room},
-	{"does_not_overtake", does_not_overtake},
-	{"moves_when_idle", moves_when_idle},
-	{"moves_by_load", moves_by_load},
-	{"settles", settles},
-	{},
+	{"goes_to_its_cpu", goes_to_its_cpu},     {"finds_no_room", finds_no_room},
+	{"does_not_overtake", does_not_overtake}, {"moves_when_idle", moves_when_idle},
+	{"moves_by_load", moves_by_load},         {"settles", settles},
+	{"corrects_a_queue", corrects_a_queue},   {},
 };
 
 /* Cases of a switch whose communicators have CPUs. */

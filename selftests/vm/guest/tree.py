@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """rxe hosts below two levels of switches: every collective with SEND and WRITE, beside soft hosts, and with loss
 between the switches. Then the same leaves below a root in termination mode on rxe. Last, a star whose ports have two
-receive queues, of which one CPU handles a communicator's packets."""
+receive queues, of which one CPU handles a communicator's packets, also when a CPU goes offline."""
 import contextlib
 import itertools
 import os
@@ -153,6 +153,41 @@ def steered():
                 expect(not full, "a queue was full")
 
 
+def set_online(cpu, online):
+    with open(f"/sys/devices/system/cpu/cpu{cpu}/online", "w", encoding="ascii") as f:
+        f.write("1" if online else "0")
+
+
+def logged(lab):
+    with open(lab.node("s0")["log"], encoding="utf-8") as f:
+        return f.read()
+
+
+def offline():
+    """The kernel moves the thread of a queue when its CPU goes offline."""
+    with libtest.Lab("star2.yaml", "--queues", "2", *libtest.PATIENT) as lab, case("a CPU goes offline and comes back"):
+        job = lab.traffic("--channels", "2", "--sizes", "4194304", "--pause-ms", "0")
+
+        def cpus():
+            return sorted(c["cpu"] for c in lab.switch_local("communicators"))
+
+        def goes_on(wanted):
+            now = lab.results()
+            wait_for(f"communicators on {wanted}", lambda: cpus() == wanted or not job.running(), 20)
+            wait_for("results", lambda: lab.results() > now + 10000 or not job.running(), 60)
+            expect(job.running(), job.text())
+
+        goes_on([0, 1])
+        set_online(1, False)
+        try:
+            goes_on([0, 0])
+        finally:
+            set_online(1, True)
+        wait_for("the queue", lambda: "CPU 1 is online again" in logged(lab), 20)
+        goes_on(cpus())
+        job.stop()
+
+
 def test():
     with libtest.scratch() as directory, tree(directory) as lab:
         every()
@@ -163,6 +198,7 @@ def test():
         lab.books = False  # a daemon that has ended has lost its counters
         mixed_modes(lab)
     steered()
+    offline()
 
 
 libtest.main(test)
