@@ -40,8 +40,8 @@ struct inc_steer_rate {
 	uint64_t rate;
 };
 
-/* What the daemon knows of the queue to a CPU: its counts a second ago, and whether the CPU was
- * offline then, so that there is no queue. */
+/* The state of a queue to a CPU when the daemon looked last, which is a second ago. A CPU that was
+ * offline then has no queue. */
 struct inc_steer_queue {
 	uint64_t put;
 	uint64_t taken;
