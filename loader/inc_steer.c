@@ -28,13 +28,19 @@ struct load {
 	uint32_t comms;
 };
 
+/* Whether the communicator exists and has this CPU. */
+static bool is_on(const struct inc_switch *sw, uint32_t comm, uint32_t cpu)
+{
+	return inc_switch_comm(sw, comm) && inc_switch_cpu_of(sw, comm) == (int)cpu;
+}
+
 static struct load load_of(const struct inc_switch *sw, uint32_t cpu)
 {
 	struct load load = {};
 	uint32_t cm;
 
 	for (cm = 0; cm < sw->opts.max_comms; cm++) {
-		if (!inc_switch_comm(sw, cm) || inc_switch_cpu_of(sw, cm) != (int)cpu)
+		if (!is_on(sw, cm, cpu))
 			continue;
 		load.rate += sw->steering.rate[cm].rate;
 		load.comms++;
@@ -131,7 +137,7 @@ static int make_queue(struct inc_switch *sw, uint32_t cpu, struct inc_err *err)
 
 int inc_steer_open(struct inc_switch *sw, struct inc_err *err)
 {
-	int cpus = libbpf_num_possible_cpus(), cpu;
+	int cpus = libbpf_num_possible_cpus(), cpu, ret = 0;
 
 	if (!sw->opts.steer)
 		return 0;
@@ -142,15 +148,14 @@ int inc_steer_open(struct inc_switch *sw, struct inc_err *err)
 	sw->steering.rate = calloc(sw->opts.max_comms, sizeof(*sw->steering.rate));
 	if (!sw->steering.cpu || !sw->steering.queue || !sw->steering.rate)
 		return inc_err_set(err, ENOMEM, "no memory for the steering");
-	for (cpu = 0; cpu < cpus; cpu++) {
-		int ret = inc_cpu_usable(cpu) ? make_queue(sw, cpu, err) : 0;
-
-		if (ret)
-			return ret;
-		if (inc_cpu_usable(cpu))
+	for (cpu = 0; !ret && cpu < cpus; cpu++) {
+		if (!inc_cpu_usable(cpu))
+			continue;
+		ret = make_queue(sw, cpu, err);
+		if (!ret)
 			sw->steering.cpu[sw->steering.n++] = cpu;
 	}
-	return 0;
+	return ret;
 }
 
 void inc_steer_close(struct inc_switch *sw)
@@ -229,7 +234,7 @@ static int best_to_move(const struct inc_switch *sw, int from, uint64_t less)
 	for (cm = 0; cm < sw->opts.max_comms; cm++) {
 		uint64_t rate = sw->steering.rate[cm].rate, gain;
 
-		if (!inc_switch_comm(sw, cm) || inc_switch_cpu_of(sw, cm) != from)
+		if (!is_on(sw, cm, from))
 			continue;
 		/* the greater of the two loads falls by this */
 		gain = rate < less ? (rate < less - rate ? rate : less - rate) : 0;
@@ -283,7 +288,7 @@ static void leave_cpu(struct inc_switch *sw, uint32_t cpu)
 	inc_warn("CPU %u is offline, so its communicators get other CPUs", cpu);
 	bpf_map_delete_elem(inc_switch_map_fd(sw, INC_MAP_CPU), &cpu);
 	for (cm = 0; cm < sw->opts.max_comms; cm++)
-		if (inc_switch_comm(sw, cm) && inc_switch_cpu_of(sw, cm) == (int)cpu)
+		if (is_on(sw, cm, cpu))
 			inc_steer_place(sw, cm);
 }
 
