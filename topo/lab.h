@@ -54,9 +54,9 @@ struct lab_node {
 	 * process */
 	int child_status;
 	bool ended;
-	/* The node's namespace, and the pins and sockets of a switch, belong to the lab: this
-	 * process has made them, or the lab's file says so. A failing `up` removes only what it has
-	 * made. */
+	/* The lab owns the node's namespace, and the pins and sockets of a switch, because this
+	 * process has made them or the lab's file lists them. A failing `up` removes only what it
+	 * has made. */
 	bool netns_made, pins_made;
 };
 
@@ -86,7 +86,7 @@ struct lab {
 	char topology[PATH_MAX];
 	char state_path[PATH_MAX];
 	char dir[PATH_MAX / 2]; /* directory of the lab, with logs and sockets */
-	/* the directory exists: this process has made it, or the lab's file says so */
+	/* the directory exists, because this process has made it or the lab's file lists it */
 	bool dir_made;
 	/* Descriptor of the lock on dir, which the process that makes or removes the lab holds; -1:
 	 * not held. The commands of that process inherit the lock. So if the process is killed, the

@@ -446,10 +446,10 @@ static const char *check(void *arg)
 		}
 	}
 	if (data_path.route.done + data_path.route.refused != inc_route_count(data_path.route.word))
-		return "the route has counted packets that nobody has handled";
+		return "the route has counted packets that no CPU has handled";
 	for (uint32_t i = 0; i < SEARCH_THREADS; i++)
 		if (data_path.queue[i].put != data_path.queue[i].taken)
-			return "a queue has counted packets that nobody has taken";
+			return "a queue has counted packets that have not left it";
 	if (comm->error || comm->tx_next != shape->chunks ||
 	    comm->up_next != (shape->up ? shape->chunks : 0))
 		return "the communicator's state is not that after all chunks";
