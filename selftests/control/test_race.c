@@ -35,6 +35,8 @@ struct place {
 };
 
 static struct place place[MAX];
+/* how many of them do not answer, so that a connect has to wait */
+static unsigned int black_holes;
 
 static int tcp(void)
 {
@@ -67,6 +69,7 @@ static void black_hole(struct place *p)
 		p->filler[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		connect(p->filler[i], (struct sockaddr *)&p->addr, sizeof(p->addr));
 	}
+	black_holes++;
 }
 
 /* Makes a port that refuses connections, because no socket listens there any more. */
@@ -82,6 +85,7 @@ static int setup(void **state)
 	int i;
 
 	memset(place, 0, sizeof(place));
+	black_holes = 0;
 	for (i = 0; i < MAX; i++) {
 		place[i].listener = place[i].filler[0] = place[i].filler[1] = -1;
 		place[i].addr.sin_family = AF_INET;
@@ -126,7 +130,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
 {
-	const uint64_t begin_ns = inc_now_ns();
 	const struct timeval often = inc_timeval_of_ms(10);
 	struct event_base *base = event_base_new();
 	struct inc_racing *racing;
@@ -141,7 +144,7 @@ static int in_a_loop(const struct addrinfo *list, uint64_t deadline_ns)
 	assert_int_equal(fd, INT_MAX); /* the result is reported only when the loop runs */
 	while (fd == INT_MAX)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
-	assert_true(ticks > 0 || inc_now_ns() - begin_ns < 50 * INC_NSEC_PER_MSEC);
+	assert_true(ticks > 0 || !black_holes);
 	event_free(tick);
 	assert_int_equal(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
 	event_base_free(base);

@@ -143,9 +143,14 @@ static void steering(struct ref_comm *cm)
 	native_steered(&t.maps, ifindex, f.data, f.len, &out);
 	check("answer_cannot_leave_by_tx",
 	      out.verdict == XDP_DROP && route->done == 2 && counter[INC_CTR_ANS_DUPLICATE] == 1);
+	route->word++; /* the packet left the queue twice, so it must count twice */
 	native_switch(&t.maps, ifindex, f.data, f.len, &out);
 	check("is_on_its_cpu_already",
-	      out.verdict == XDP_TX && route->done == 3 && inc_route_count(route->word) == 2);
+	      out.verdict == XDP_TX && route->done == 3 && inc_route_count(route->word) == 3);
+	route->word++; /* an older packet is in the queue */
+	native_switch(&t.maps, ifindex, f.data, f.len, &out);
+	check("follows_older_packets", out.verdict == XDP_REDIRECT && out.to == NATIVE_CPU &&
+					       route->done == 3 && queue->put == 2);
 	t.maps.cpu = 0;
 	queue->taken = queue->put - INC_QUEUE_ROOM;
 	native_switch(&t.maps, ifindex, f.data, f.len, &out);
