@@ -77,7 +77,7 @@ NATIVE := -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-address-of
 NATIVE_CHECKS := -fsanitize=address,undefined -fno-sanitize=alignment -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 NATIVE_COVERAGE := -fprofile-instr-generate -fcoverage-mapping
 FLAGS_native = $(CLANG) $(NATIVE) -O2
-FLAGS_native-address = $(CLANG) $(NATIVE) -O1 $(NATIVE_CHECKS)
+FLAGS_native-address = $(CLANG) $(NATIVE) -O0 $(NATIVE_CHECKS)
 FLAGS_native-coverage = $(CLANG) $(NATIVE) -O1 $(NATIVE_COVERAGE)
 
 # ROOM_OPT: most tests run for less time than a compiler needs to optimise them, except those that compute.

@@ -32,7 +32,7 @@ FUZZ_npy := hostlib/tools/npy.c
 
 # alignment is not checked in the XDP programs, because frames begin at any address and are read in words
 $(call fuzz,selftests/native/native.c): EXTRA := -Iselftests/fakes -Wno-address-of-packed-member -Wno-unused-function \
-	-fno-sanitize=alignment -Wno-missing-prototypes -Wno-shadow -Wno-pointer-arith
+	-fno-sanitize=alignment,null,object-size -Wno-missing-prototypes -Wno-shadow -Wno-pointer-arith
 
 FUZZ_TARGETS := $(patsubst selftests/fuzz/fuzz_%.c,%,$(wildcard selftests/fuzz/fuzz_*.c))
 $(foreach target,$(FUZZ_TARGETS),$(eval $(call program,$(B)/selftests/fuzz/fuzz_$(target),\
