@@ -123,7 +123,7 @@ struct inc_lanes {
 /* The mask of the highest bit of each lane, for elements of so many bytes. All ones, divided by one
  * lane of ones, is a mask of the lowest bits, which is then shifted. */
 #define INC_TOPS(bytes) (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
-static const struct inc_lanes inc_lanes_of[16] = {
+static const struct inc_lanes inc_lanes_of[32] = {
 #define _(NAME, name, bytes, has_sign)                    \
 	[INC_DTYPE_##NAME] = {                            \
 		.top = INC_TOPS(bytes),                   \
@@ -133,7 +133,7 @@ static const struct inc_lanes inc_lanes_of[16] = {
 	INC_WIRE_DTYPES(_)
 #undef _
 };
-static const __u64 inc_takes_larger[8] = {[INC_OPERATOR_MAX] = ~0ull};
+static const __u64 inc_takes_larger[32] = {[INC_OPERATOR_MAX] = ~0ull};
 
 /* Adds two words lane by lane. The highest bits are added without carry, so that no carry leaves
  * its lane. */
@@ -283,13 +283,16 @@ __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct in
 	case INC_OPERATOR_MAX:
 		return inc_operate_either(dst, a, b, INC_CHOOSE, be, desc);
 	case INC_OPERATOR_AND:
+	case INC_OPERATOR_LAND:
 		return inc_operate_pass(dst, a, b, INC_AND, false, desc);
 	case INC_OPERATOR_OR:
+	case INC_OPERATOR_LOR:
 		return inc_operate_pass(dst, a, b, INC_OR, false, desc);
 	case INC_OPERATOR_XOR:
+	case INC_OPERATOR_LXOR:
 		return inc_operate_pass(dst, a, b, INC_XOR, false, desc);
 	case INC_OPERATOR_PROD:
-	default: /* impossible, because a descriptor has three bits for eight operators */
+	default: /* impossible, because inc_desc_known() has rejected other operators */
 		return inc_multiply(dst, a, b, desc, be);
 	}
 }

@@ -17,7 +17,7 @@ INT32, FLOAT32, NATIVE_FLOAT32 = 0, 8, 13  # numbers of types; the last one is f
 
 
 def desc(collective=ALLREDUCE, root=0, seq=1, dtype=INT32):
-    return collective << 29 | dtype << 22 | root << 10 | seq
+    return collective << 29 | dtype << 19 | root << 7 | seq
 
 
 def ones_sum(data):

@@ -11,7 +11,7 @@ const char *inc_child_name(char buf[INC_PEER_TEXT], bool is_switch, uint32_t ran
 
 #define WORD(NAME, name, ...) #name,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const operators[] = {INC_OPERATORS(WORD)[INC_OPERATOR_AVG] = "avg"};
+static const char *const operators[] = {INC_WIRE_OPERATORS(WORD)};
 static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
 
 /* The name of a value of a descriptor, or "unknown". Engines refuse descriptors with unknown

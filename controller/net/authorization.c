@@ -21,6 +21,21 @@ static bool is_of(const char *identity, const char *kind)
 	return !strncmp(identity, kind, strlen(kind));
 }
 
+/* Names the peer of another version, both versions, and the program to upgrade. hello: the peer's
+ * message if the peer is a switch whose message could be read, otherwise NULL. */
+static int refuse_version(const struct inc_ndjson *conn, const struct inc_msg_hello *hello,
+			  enum inc_message_id id, uint32_t version, struct inc_err *err)
+{
+	const char *program = id == INC_MSG_HELLO ? "inc-switchd" : "libinccl";
+
+	return inc_err_set(err, EPROTONOSUPPORT,
+			   "%s%s%s at %s speaks version %u of the control protocol, and this "
+			   "controller speaks %u: upgrade %s",
+			   program, hello ? " of switch " : "", hello ? hello->node : "",
+			   inc_ndjson_peer(conn), version, INC_CONTROL_VERSION,
+			   version < INC_CONTROL_VERSION ? program : "inc-controller");
+}
+
 int inc_first_message_read(const struct inc_ndjson *conn, enum inc_message_id id,
 			   const json_t *object, void *said, const uint32_t *version,
 			   struct inc_err *err)
@@ -28,8 +43,8 @@ int inc_first_message_read(const struct inc_ndjson *conn, enum inc_message_id id
 	const int ret = inc_message_read(id, object, said, err);
 
 	if (*version && *version != INC_CONTROL_VERSION)
-		return inc_err_set(err, EPROTONOSUPPORT, "version %u, this controller speaks %u",
-				   *version, INC_CONTROL_VERSION);
+		return refuse_version(conn, id == INC_MSG_HELLO && !ret ? said : NULL, id, *version,
+				      err);
 	return ret ?: inc_ndjson_check_open(conn, err);
 }
 

@@ -45,9 +45,9 @@
  * run go on, and the library keeps looking for the controller. While it is lost, ranks are not
  * notified of dead ranks. Therefore a collective fails after 5 seconds without progress then.
  *
- * If the caller gives up while the controller's name is looked up, a thread goes on with the
- * look-up until the resolver ends it. The shared library therefore stays loaded after dlclose(3). A
- * plugin that contains libinccl.a must be linked with "-z nodelete", or stay loaded itself.
+ * A look-up of the controller's name may outlive the call that began it, on a thread of its own.
+ * Therefore the shared library stays loaded after dlclose(3). A plugin that contains libinccl.a
+ * must be linked with "-z nodelete", or stay loaded itself.
  *
  * Threads:
  * Any thread may call any function on any object, but an object must not be destroyed while another
@@ -61,39 +61,35 @@
  * global state. All these threads block all signals. Each has a stack of 1 MiB, whatever
  * RLIMIT_STACK is, and a log callback may run on that stack.
  *
- * The library's threads must run while the program computes. The controller declares a rank dead
- * whose thread does not answer for 3 seconds (inc-controller --member-timeout-ms), and the group of
- * that rank ends. Therefore the threads inherit neither policy nor CPUs of the thread that creates
- * them. They are not realtime, even if the caller is SCHED_FIFO or SCHED_RR. They may run on the
- * CPUs that the process had when the library was loaded. So a binding by taskset(1), by a launcher
- * or by a cpuset holds for them, and a pinned thread's own mask does not. Realtime threads may
- * occupy all of these CPUs and never sleep. Then the kernel's throttling of realtime must be on
- * (kernel.sched_rt_runtime_us is not -1), as it is by default. The kernel lets a SCHED_DEADLINE
- * thread create no thread. Such a thread cannot create a group or a communicator (-EAGAIN), but it
- * may start collectives and wait for them.
+ * The library's threads must run while the program computes, because the controller declares a rank
+ * dead whose thread does not answer for 3 seconds (inc-controller --member-timeout-ms). Therefore
+ * the threads inherit neither policy nor CPUs of the thread that creates them. They are not
+ * realtime, even if the caller is. They may run on the CPUs that the process had when the library
+ * was loaded: those of taskset(1), a launcher or a cpuset, and not those of a pinned thread. If
+ * realtime threads occupy all of these CPUs and never sleep, the kernel's throttling of realtime
+ * must be on (kernel.sched_rt_runtime_us is not -1), as it is by default. The kernel lets a
+ * SCHED_DEADLINE thread create no thread. Such a thread cannot create a group or a communicator
+ * (-EAGAIN), but it may start collectives and wait for them.
  *
  * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES (64 KiB), and what its own
  * log callback needs. inccl_wait() is the only cancellation point of the library, and only while it
  * sleeps.
  *
  * The caller may use OpenSSL itself, on the same threads. A call leaves the thread's queue of
- * OpenSSL errors as it was, and reads no error of the caller's. Marks in that queue, which
- * ERR_set_mark() sets, may get lost.
+ * OpenSSL errors as it was, except that marks of ERR_set_mark() may get lost.
  *
  * Descriptors:
- * The library's descriptors are 3 or above. So a program that has closed its standard streams
- * cannot print into a connection. The descriptor by which libibverbs has opened a device is the
- * exception: it may be below 3, and it accepts no text.
+ * The library's descriptors are 3 or above, so that a program without standard streams cannot print
+ * into a connection. Only libibverbs may open a device as a lower one, which accepts no text.
  *
  * Fork:
  * A group and its communicators belong to the process that made them. In a child of that process
  * inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors and return
- * 0. They send nothing, so the parent's job goes on. Memory of a TLS session, of a bounce buffer or
- * of libibverbs stays allocated until the child ends. Every other call on these objects returns
- * -ECHILD, except that inccl_communicator_failed_rank() returns -1, and the texts of errors say
- * why. A child may make groups of its own. While a child holds the parent's descriptors, only the
- * controller's timeout detects the parent's death. A child that executes another program holds
- * none.
+ * 0. They send nothing, so the parent's job goes on. Some memory stays allocated until the child
+ * ends. Every other call on these objects returns -ECHILD, or -1 for a failed rank, and the texts
+ * of errors say why. A child may make groups of its own. While a child holds the parent's
+ * descriptors, only the controller's timeout detects the parent's death. A child that executes
+ * another program holds none.
  *
  * Memory:
  * Objects belong to the caller until it destroys them. Texts that a function returns belong to the
@@ -218,11 +214,10 @@ struct inccl_group_opts {
 	/* The library calls log with each decision and its reason, one line at a time without a
 	 * newline. The call comes from any thread of the library, or from inside a call of the
 	 * caller's. The callback may ask about errors, ranks and statistics, but must neither
-	 * destroy an object nor wait. It may run while another thread destroys a communicator. So a
-	 * callback that asks about a communicator must ensure, by a lock for instance, that it
-	 * still exists. No callback runs once inccl_group_destroy() has returned 0. If a split or a
-	 * duplicate of the group's communicators lives on, its lines are discarded then. NULL:
-	 * lines are discarded, or printed to stderr if INCCL_DEBUG=1. */
+	 * destroy an object nor wait. It may run while another thread destroys a communicator, so a
+	 * callback that asks about one must ensure that it still exists. No callback runs once
+	 * inccl_group_destroy() has returned 0, not even for splits and duplicates that live on.
+	 * NULL: lines are discarded, or printed to stderr if INCCL_DEBUG=1. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx; /* the callback's first argument */
 	/* 1: this rank joins a job that runs and whose ranks call inccl_group_grow(). world_size
@@ -559,33 +554,31 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *		error its content is undefined.
  * @count	Elements. 0 is allowed, and nothing is sent then.
  * @dtype	Type of the elements, which are in the machine's byte order.
- * @op	Operator. All operators exist for integers. Floats have the sum, the average, the minimum
- *		and the maximum. They have the product if the switches add them natively (below).
- * @opts	May be NULL. It may differ between collectives and between ranks, unless a member
- *		must be the same on every rank.
+ * @op	Operator. All exist for integers. Floats have the sum, the average, the minimum and the
+ *		maximum, and the product if switches add them natively (below).
+ *		A sum of complex numbers is one of twice as many floats.
+ * @opts	May be NULL. Ranks may differ in it, unless a member must be the same on every rank.
  *
  * inccl_allreduce() returns when the result is in @recv. inccl_allreduce_start() does not wait: it
  * returns a request, which inccl_test() or inccl_wait() must collect. Several requests may be in
  * flight, whose order of start must be the same on every rank.
  *
  * An AllReduce, Reduce or Broadcast of 512 KiB or more is cut into equal parts, one for each
- * channel of the communicator and at most one for each 256 KiB. The channels work at the same
- * time and share one window. If one fails, the communicator fails with its error. The bits of a
- * result do not depend on the number of channels, because a sum in fixed point is cut between
- * blocks only. Native floats may differ where a network has several roots, because a channel may
+ * channel of the communicator and at most one for each 256 KiB. The channels share one window. If
+ * one fails, the communicator fails. The bits of a result do not depend on the number of channels,
+ * except that native floats may differ where a network has several roots, because a channel may
  * have another tree there. Then, too, all ranks get the same bits.
  *
  * inccl_allreduce_sendrecv() and inccl_allreduce_write() are inccl_allreduce() of INCCL_INT32 by
- * INCCL_SUM. They have the names and the order of arguments of the original documents, and the mode
- * is in the name.
+ * INCCL_SUM, in the mode that the name has.
  *
  * Floats:
  * If all switches of the tree are in termination mode, they add floats as they are: @floats of
  * inccl_communicator_info() is "native". A result has the same bits on every rank and in every run.
- * The switches add and multiply float32 as IEEE 754 defines it, in the order of the ranks at each
- * switch. They add float16 and bfloat16 in float32, and round to the type once at each switch.
- * Minimum and maximum are exact. A NaN in any part makes the result NaN. float_block and
- * float_exponent have no effect, and the log says so.
+ * The switches add and multiply float32 as IEEE 754 defines it, in the order of the
+ * ranks at each switch. They add float16 and bfloat16 in float32, and round to the type once at
+ * each switch. Minimum and maximum are exact. A NaN in any part makes the result NaN. float_block
+ * and float_exponent have no effect, and the log says so.
  *
  * Otherwise @floats is "fixed": the switches add integers. The ranks convert floats to integers and
  * back. Minimum and maximum are exact, and a NaN wins. SUM and AVG are computed in fixed point,
@@ -596,22 +589,21 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  * Here "largest" is the largest finite |element| of the block on any rank, and at least 2^-126.
  * inccl_communicator_info() has float_bits: 30 with one rank, 29 with two, 28 with four, 27 with
- * eight. Infinities and NaN give the results of IEEE 754 addition. docs/floats.md has the details.
+ * eight. Infinities and
+ * NaN give the results of IEEE 754 addition. docs/floats.md has the details.
  *
- * In such a sum an element of any type is sent as 4 bytes. The caller has one request. On the wire
- * it is two collectives for each 262144 elements (or for one block, if that is more), because the
- * ranks first agree on the exponents. There are three if an element is infinite or NaN. The
- * library's own memory does not grow with @count. It is one window of packets for each communicator
- * (window * message_packets * payload of inccl_communicator_info()). Each sum in flight needs up to
- * 1.3 MiB more, or 273 KiB with the default float_block. Later requests wait until the last sum is
- * on its way. Collectives that do not compute send floats as they are.
+ * In such a sum an element is sent as 4 bytes. On the wire the request is two
+ * collectives for each 262144 elements (or for one block, if that is more), because the ranks first
+ * agree on the exponents. There are three if an element is infinite or NaN. The library's own
+ * memory is one window of packets for each communicator, and up to 1.3 MiB for each sum in flight.
+ * Later requests wait until the last sum is on its way. Other collectives send floats as they are.
  *
  * Errors:
  * After these errors nothing was sent, and the communicator lives. The log and @error of @opts say
  * why the call was refused:
  *
- * -EINVAL	NULL for a buffer that is needed, buffers that overlap or are not aligned, more
- *		elements than memory has bytes, or a size of @opts that is not a size of the struct.
+ * -EINVAL	NULL for a buffer that is needed, buffers that overlap or are not aligned, too many
+ *		elements, or a size of @opts that is not a size of the struct.
  * -E2BIG	An option that this library does not know.
  * -EOPNOTSUPP	A type, operator or mode that the library does not offer, or not for floats, or not
  *		in this mode of the switches.
@@ -662,8 +654,7 @@ enum inccl_op {
 	INCCL_SUM = 0,
 	INCCL_MIN = 1,
 	INCCL_MAX = 2,
-	/* The product. Of integers it is modulo 2^bits, like the sum. */
-	INCCL_PROD = 3,
+	INCCL_PROD = 3, /* of integers modulo 2^bits, like the sum */
 	/* AND, OR and XOR are bitwise. */
 	INCCL_AND = 4,
 	INCCL_OR = 5,
@@ -671,14 +662,18 @@ enum inccl_op {
 	/* The sum, divided by the world size on each rank that gets it. Integers are rounded
 	 * towards zero, floats to nearest. */
 	INCCL_AVG = 7,
+	/* The logical operators of integers, also of bool (INCCL_UINT8) and Fortran's LOGICAL
+	 * (INCCL_INT32). An element that is not 0 is true. The result is 1 or 0. */
+	INCCL_LAND = 8,
+	INCCL_LOR = 9,
+	INCCL_LXOR = 10,
 };
 
 enum inccl_mode {
 	INCCL_MODE_DEFAULT = 0,  /* the same as INCCL_MODE_SENDRECV */
 	INCCL_MODE_SENDRECV = 1, /* RDMA SEND into receives posted ahead */
 	/* RDMA WRITE with immediate: results are written into recv. It is refused (-EOPNOTSUPP) if
-	 * a switch of the tree is in termination mode, which has no memory that a WRITE could name.
-	 */
+	 * a switch of the tree is in termination mode, in which it has no such memory. */
 	INCCL_MODE_WRITE = 2,
 };
 
@@ -695,11 +690,11 @@ struct inccl_collective_opts {
 	 * every rank. If ranks differ in it, in float_exponent, in the type of floats or in the
 	 * operator, the communicator ends with -EREMOTEIO on every rank. */
 	unsigned int float_block;
-	/* NULL, or -126 to 128, the same on every rank: each element of each rank is below
-	 * 2^*float_exponent in size. Then the ranks need not exchange their largest elements first,
-	 * and 2^(*float_exponent - 1) takes the place of the largest element in the bound. A rank
-	 * with an element that is not below the limit, is infinite or is NaN sends nothing. Its
-	 * call and the communicator fail with -ERANGE, and so do those of the other ranks. */
+	/* NULL, or -126 to 128, the same on every rank: each element is
+	 * below 2^*float_exponent in size. Then the ranks need not exchange their largest elements
+	 * first, and 2^(*float_exponent - 1) takes the place of the largest element in the bound. A
+	 * rank with an element that is not below the limit, is infinite or is NaN sends nothing.
+	 * Its call and the communicator fail with -ERANGE, and so do those of the other ranks. */
 	const int *float_exponent;
 };
 
@@ -868,8 +863,7 @@ int inccl_all_gather_start(struct inccl_communicator *comm, const void *send, vo
  * request, which inccl_test() or inccl_wait() must collect, ends when every rank has begun its own.
  *
  * @opts may be NULL; see inccl_allreduce(). The time until the slowest rank calls counts as time
- * without progress. If that may exceed the communicator's timeout_ms, give the barrier a timeout_ms
- * of its own.
+ * without progress, for which a barrier may need a timeout_ms of its own.
  *
  * Errors:
  * Those of inccl_allreduce().
@@ -889,9 +883,8 @@ int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_coll
 /*
  * inccl_wait, inccl_test - collect a collective that was started
  *
- * inccl_test() checks, without waiting, whether the collective has ended. inccl_wait() waits for
- * the end, up to timeout_ms milliseconds. With -1 it waits until the end, which comes at the latest
- * when the collective has made no progress for its own time limit.
+ * inccl_test() checks, without waiting, whether the collective has ended. inccl_wait() waits up to
+ * timeout_ms milliseconds for the end, and with -1 until the end or the collective's time limit.
  *
  * Both return -EAGAIN while the collective has not ended. Any other value is its result, and the
  * request is gone. Each request must be collected once, by any thread, in any order. Destroying the
@@ -928,12 +921,9 @@ int inccl_wait(struct inccl_request *request, int timeout_ms);
  *
  * inccl_dtype_size() is the size of one element in bytes.
  *
- * Collectives are called "allreduce", "reduce", "broadcast", "barrier", "reducescatter" and
- * "allgather". Operators are called "sum", "min", "max", "prod", "and", "or", "xor" and "avg".
- * Types are called "int32", "uint32", "int64", "uint64", "int16", "uint16", "int8", "uint8",
- * "float32", "float16" and "bfloat16".
- *
- * Any thread may call these functions at any time.
+ * A name is that of the value in lower case without INCCL_, such as "sum", "bfloat16" and
+ * "allreduce". Only "reducescatter" and "allgather" have no underscore. Any thread may call these
+ * functions at any time.
  *
  * Return value:
  * inccl_dtype_size() returns bytes, or 0 for a type that the library does not know. The functions

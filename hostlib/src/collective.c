@@ -140,6 +140,7 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 	req->comm = comm;
 	req->foreign = plan->block_bytes && plan->element_bytes > 1 &&
 		       inc_order_is_foreign(inccl_wire_order(comm));
+	req->form = inccl_form_of(plan->call);
 	inccl_segment_request(req, plan);
 	req->mode = opts->mode ?: INCCL_MODE_SENDRECV;
 	req->timeout_ns =

@@ -157,6 +157,7 @@ struct inccl_request {
 	/* number by which the result is divided, for AVG; 0: it is not divided */
 	unsigned int divisor;
 	bool foreign; /* the byte order on the wire differs from this machine's */
+	uint8_t form; /* form of the elements on the wire, enum inccl_form (coll/coll.h) */
 	/* the collective's descriptor, which is the immediate of the first packet */
 	uint32_t desc;
 	/* Most packets of a message. The first message of a block has one packet, which carries

@@ -19,10 +19,9 @@
 	_Static_assert((int)INCCL_##NAME == (int)INCCL_FLOAT32 + (int)INC_##NAME, \
 		       "number of " #NAME);
 INC_COLLECTIVES(SAME_COLLECTIVE)
-INC_OPERATORS(SAME_OP)
+INC_WIRE_OPERATORS(SAME_OP)
 INC_DTYPES(SAME_DTYPE)
 INC_FLOATS(SAME_FLOAT)
-_Static_assert((int)INCCL_AVG == (int)INC_OPERATOR_AVG, "number of AVG");
 _Static_assert((int)INCCL_FLOAT32 == (int)INC_DTYPE_FLOAT32 &&
 		       (int)INCCL_FLOAT16 == (int)INC_DTYPE_FLOAT16 &&
 		       (int)INCCL_BFLOAT16 == (int)INC_DTYPE_BFLOAT16,
@@ -34,7 +33,7 @@ _Static_assert((int)INCCL_FLOAT32 == (int)INC_DTYPE_FLOAT32 &&
 #define SIZE(NAME, name, bytes, ...)      bytes,
 #define FLOAT_SIZE(NAME, name, bits, ...) (bits) / 8,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const ops[] = {INC_OPERATORS(WORD)[INCCL_AVG] = "avg"};
+static const char *const ops[] = {INC_WIRE_OPERATORS(WORD)};
 static const char *const dtypes[] = {INC_DTYPES(WORD)[INCCL_FLOAT32] = INC_FLOATS(WORD)};
 static const unsigned char dtype_sizes[] = {INC_DTYPES(SIZE)[INCCL_FLOAT32] =
 						    INC_FLOATS(FLOAT_SIZE)};

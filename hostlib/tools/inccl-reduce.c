@@ -182,6 +182,9 @@ static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 		return 0;
 	case INCCL_AND:
 	case INCCL_OR:
+	case INCCL_LAND:
+	case INCCL_LOR:
+	case INCCL_LXOR:
 	case INCCL_XOR: /* no default, so that the compiler reports a new operator */
 		break;
 	}

@@ -7,75 +7,96 @@
 
 #define GUARD 0x5a
 
-#define DEFINE(NAME, name, ...)                                                                 \
-	static void fill_##name(void *data, size_t count, uint32_t rank, uint32_t iter)         \
-	{                                                                                       \
-		name##_t *x = data;                                                             \
-                                                                                                \
-		for (size_t i = 0; i < count; i++)                                              \
-			x[i] = (name##_t)perf_value(rank, i, iter);                             \
-	}                                                                                       \
-                                                                                                \
-	static inline name##_t combine_##name(enum inccl_op op, name##_t a, name##_t b)         \
-	{                                                                                       \
-		switch (op) {                                                                   \
-		case INCCL_SUM:                                                                 \
-		case INCCL_AVG:                                                                 \
-			return (name##_t)((uint64_t)a + (uint64_t)b);                           \
-		case INCCL_PROD:                                                                \
-			return (name##_t)((uint64_t)a * (uint64_t)b);                           \
-		case INCCL_MIN:                                                                 \
-			return a < b ? a : b;                                                   \
-		case INCCL_MAX:                                                                 \
-			return a > b ? a : b;                                                   \
-		case INCCL_AND:                                                                 \
-			return a & b;                                                           \
-		case INCCL_OR:                                                                  \
-			return a | b;                                                           \
-		case INCCL_XOR:                                                                 \
-			return a ^ b;                                                           \
-		}                                                                               \
-		return 0;                                                                       \
-	}                                                                                       \
-                                                                                                \
-	/* op is a constant for SUM and AVG, so that their loops have no branch for it */       \
-	static inline __attribute__((always_inline))                                            \
-	uint64_t wrong_##name(const struct perf_piece *p, enum inccl_op op)                     \
-	{                                                                                       \
-		const name##_t *x = p->data;                                                    \
-		uint64_t wrong = 0;                                                             \
-                                                                                                \
-		for (size_t i = 0; i < p->count; i++) {                                         \
-			name##_t want = (name##_t)perf_value(p->first, p->offset + i, p->iter); \
-                                                                                                \
-			for (uint32_t r = 1; r < p->ranks; r++)                                 \
-				want = combine_##name(op, want,                                 \
-						      (name##_t)perf_value(p->first + r,        \
-									   p->offset + i,       \
-									   p->iter));           \
-			if (op == INCCL_AVG)                                                    \
-				want = want / (int64_t)p->ranks;                                \
-			wrong += x[i] != want;                                                  \
-		}                                                                               \
-		return wrong;                                                                   \
-	}                                                                                       \
-                                                                                                \
-	static uint64_t count_wrong_##name(const struct perf_piece *p)                          \
-	{                                                                                       \
-		switch (p->op) {                                                                \
-		case INCCL_SUM:                                                                 \
-			return wrong_##name(p, INCCL_SUM);                                      \
-		case INCCL_AVG:                                                                 \
-			return wrong_##name(p, INCCL_AVG);                                      \
-		default:                                                                        \
-			return wrong_##name(p, p->op);                                          \
-		}                                                                               \
+static inline bool is_logical(enum inccl_op op)
+{
+	return op == INCCL_LAND || op == INCCL_LOR || op == INCCL_LXOR;
+}
+
+/* Returns element i of a rank's vector. For logical operators about every second one is 0. */
+static inline uint64_t operand(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
+{
+	const uint64_t v = perf_value(rank, i, iter);
+
+	return is_logical(op) && v >> 40 & 1 ? 0 : v;
+}
+
+#define DEFINE(NAME, name, ...)                                                                   \
+	static void fill_##name(void *data, size_t count, enum inccl_op op, uint32_t rank,        \
+				uint32_t iter)                                                    \
+	{                                                                                         \
+		name##_t *x = data;                                                               \
+                                                                                                  \
+		for (size_t i = 0; i < count; i++)                                                \
+			x[i] = (name##_t)operand(op, rank, i, iter);                              \
+	}                                                                                         \
+                                                                                                  \
+	static inline name##_t combine_##name(enum inccl_op op, name##_t a, name##_t b)           \
+	{                                                                                         \
+		switch (op) {                                                                     \
+		case INCCL_SUM:                                                                   \
+		case INCCL_AVG:                                                                   \
+			return (name##_t)((uint64_t)a + (uint64_t)b);                             \
+		case INCCL_PROD:                                                                  \
+			return (name##_t)((uint64_t)a * (uint64_t)b);                             \
+		case INCCL_MIN:                                                                   \
+			return a < b ? a : b;                                                     \
+		case INCCL_MAX:                                                                   \
+			return a > b ? a : b;                                                     \
+		case INCCL_AND:                                                                   \
+			return a & b;                                                             \
+		case INCCL_OR:                                                                    \
+			return a | b;                                                             \
+		case INCCL_XOR:                                                                   \
+			return a ^ b;                                                             \
+		case INCCL_LAND:                                                                  \
+			return a && b;                                                            \
+		case INCCL_LOR:                                                                   \
+			return a || b;                                                            \
+		case INCCL_LXOR:                                                                  \
+			return !a != !b;                                                          \
+		}                                                                                 \
+		return 0;                                                                         \
+	}                                                                                         \
+                                                                                                  \
+	/* op is a constant for SUM and AVG, so that their loops have no branch for it */         \
+	static inline __attribute__((always_inline))                                              \
+	uint64_t wrong_##name(const struct perf_piece *p, enum inccl_op op)                       \
+	{                                                                                         \
+		const name##_t *x = p->data;                                                      \
+		uint64_t wrong = 0;                                                               \
+                                                                                                  \
+		for (size_t i = 0; i < p->count; i++) {                                           \
+			name##_t want = (name##_t)operand(op, p->first, p->offset + i, p->iter);  \
+                                                                                                  \
+			for (uint32_t r = 1; r < p->ranks; r++)                                   \
+				want = combine_##name(op, want,                                   \
+						      (name##_t)operand(op, p->first + r,         \
+									p->offset + i, p->iter)); \
+			if (p->reduced && is_logical(op))                                         \
+				want = want != 0;                                                 \
+			if (op == INCCL_AVG)                                                      \
+				want = want / (int64_t)p->ranks;                                  \
+			wrong += x[i] != want;                                                    \
+		}                                                                                 \
+		return wrong;                                                                     \
+	}                                                                                         \
+                                                                                                  \
+	static uint64_t count_wrong_##name(const struct perf_piece *p)                            \
+	{                                                                                         \
+		switch (p->op) {                                                                  \
+		case INCCL_SUM:                                                                   \
+			return wrong_##name(p, INCCL_SUM);                                        \
+		case INCCL_AVG:                                                                   \
+			return wrong_##name(p, INCCL_AVG);                                        \
+		default:                                                                          \
+			return wrong_##name(p, p->op);                                            \
+		}                                                                                 \
 	}
 
 INC_DTYPES(DEFINE)
 
 static const struct {
-	void (*fill)(void *data, size_t count, uint32_t rank, uint32_t iter);
+	void (*fill)(void *data, size_t count, enum inccl_op op, uint32_t rank, uint32_t iter);
 	uint64_t (*count_wrong)(const struct perf_piece *piece);
 } types[] = {
 #define _(NAME, name, ...) [INCCL_##NAME] = {fill_##name, count_wrong_##name},
@@ -105,7 +126,7 @@ void perf_fill(const struct perf_call *call, uint32_t iter)
 	if (dtype >= INCCL_FLOAT32)
 		perf_float_fill(dtype, call->send, call->send_count, call->op, call->rank, iter);
 	else
-		types[dtype].fill(call->send, call->send_count, call->rank, iter);
+		types[dtype].fill(call->send, call->send_count, call->op, call->rank, iter);
 }
 
 void perf_fill_unchecked(const struct perf_call *call)
@@ -174,7 +195,8 @@ uint64_t perf_verify(const struct perf_call *call, uint32_t iter)
 			       .count = call->recv_count,
 			       .ranks = call->ranks,
 			       .iter = iter,
-			       .op = call->op};
+			       .op = call->op,
+			       .reduced = perf_collective(opts->collective)->has_op};
 	uint64_t wrong = verify_guard(call);
 
 	switch (opts->collective) {

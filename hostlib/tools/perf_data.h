@@ -7,6 +7,7 @@
 #ifndef INCCL_TOOLS_PERF_DATA_H
 #define INCCL_TOOLS_PERF_DATA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/include/inccl.h"
@@ -33,6 +34,7 @@ struct perf_piece {
 	size_t offset;
 	uint32_t iter;
 	enum inccl_op op;
+	bool reduced; /* the collective applies op, even if there is one rank only */
 };
 
 /* Fills the send vector with this rank's data for an iteration, and the receive vector with bytes

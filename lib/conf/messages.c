@@ -6,8 +6,8 @@
 #define WORD(NAME, name, ...) [INC_DTYPE_##NAME] = #name,
 const char *const inc_dtype_names[] = {INC_WIRE_DTYPES(WORD) NULL};
 #undef WORD
-#define WORD(NAME, name) [INC_OPERATOR_##NAME] = #name,
-const char *const inc_operator_names[] = {INC_OPERATORS(WORD) NULL};
+#define WORD(NAME, name, ...) [INC_OPERATOR_##NAME] = #name,
+const char *const inc_operator_names[] = {INC_WIRE_OPERATORS(WORD) NULL};
 #undef WORD
 
 /* clang-format off */

@@ -19,7 +19,7 @@
 
 struct json_t; /* a JSON value; the library jansson defines this struct */
 
-#define INC_CONTROL_VERSION 2
+#define INC_CONTROL_VERSION 3
 #define INC_MAX_WORLD       1024
 #define INC_MAX_GROUP_COMMS 64 /* limit of communicators of one group at the same time */
 /* Limit of the channels of one communicator, and the position of a channel's number in a

@@ -12,8 +12,8 @@
  * Collective descriptor: the 32 bits of immediate data (host order) in the
  * first packet of a collective, and in every later immediate of the same one.
  *
- *   31..29 collective   28..26 operator   25..22 data type
- *   21..10 root rank    9..0   sequence number of the collective, modulo 2^10
+ *   31..29 collective   28..24 operator   23..19 data type
+ *   18..7  root rank    6..0   sequence number of the collective, modulo 2^7
  */
 /* The collectives: _(NAME, name) */
 #define INC_COLLECTIVES(_)                                                                   \
@@ -42,14 +42,31 @@ enum inc_collective {
 	_(OR, or)        \
 	_(XOR, xor)
 
+/*
+ * Operators that a switch computes as another one: _(NAME, name, the other one). Each has its own
+ * number, so that the switch detects ranks that want different results. The ranks divide a sum for
+ * AVG. For LAND, LOR and LXOR they send 1 for each element that is not 0.
+ */
+#define INC_GUISE_OPERATORS(_) \
+	_(AVG, avg, SUM)       \
+	_(LAND, land, AND)     \
+	_(LOR, lor, OR)        \
+	_(LXOR, lxor, XOR)
+
+#define INC_WIRE_OPERATORS(_) INC_OPERATORS(_) INC_GUISE_OPERATORS(_)
+
 enum inc_operator {
-#define _(NAME, name) INC_OPERATOR_##NAME,
+#define _(NAME, name, ...) INC_OPERATOR_##NAME,
 	INC_OPERATORS(_)
 #undef _
 		INC_N_OPERATORS,
-	/* The operator AVG: switches compute a sum, and the ranks divide it. AVG has its own
-	 * number, so that a switch detects if some ranks want the sum and others the average. */
-	INC_OPERATOR_AVG = INC_N_OPERATORS,
+	/* makes the next enumerator, which is the first operator of INC_GUISE_OPERATORS, equal to
+	 * INC_N_OPERATORS */
+	INC_OPERATOR_BEFORE_GUISES = INC_N_OPERATORS - 1,
+#define _(NAME, name, ...) INC_OPERATOR_##NAME,
+	INC_GUISE_OPERATORS(_)
+#undef _
+		INC_N_WIRE_OPERATORS,
 };
 
 /* The element types, one row each: _(NAME, name, size in bytes, 1 if the type has a sign) */
@@ -103,42 +120,63 @@ enum inc_dtype {
 
 /* limit of the ranks of a communicator, because 12 bits of a descriptor name the root */
 #define INC_MAX_RANKS     4096
-#define INC_DESC_SEQ_MASK 0x3ffu
-#define INC_DESC(coll, op, dtype, root, seq)                                           \
-	(((__u32)(coll)&7) << 29 | ((__u32)(op)&7) << 26 | ((__u32)(dtype)&15) << 22 | \
-	 ((__u32)(root) & (INC_MAX_RANKS - 1)) << 10 | ((__u32)(seq)&INC_DESC_SEQ_MASK))
+#define INC_DESC_SEQ_MASK 0x7fu
+#define INC_DESC(coll, op, dtype, root, seq)                                            \
+	(((__u32)(coll)&7) << 29 | ((__u32)(op)&31) << 24 | ((__u32)(dtype)&31) << 19 | \
+	 ((__u32)(root) & (INC_MAX_RANKS - 1)) << 7 | ((__u32)(seq)&INC_DESC_SEQ_MASK))
 #define INC_DESC_COLL(d)  ((__u32)(d) >> 29)
-#define INC_DESC_OP(d)    ((__u32)(d) >> 26 & 7)
-#define INC_DESC_DTYPE(d) ((__u32)(d) >> 22 & 15)
-#define INC_DESC_ROOT(d)  ((__u32)(d) >> 10 & (INC_MAX_RANKS - 1))
+#define INC_DESC_OP(d)    ((__u32)(d) >> 24 & 31)
+#define INC_DESC_DTYPE(d) ((__u32)(d) >> 19 & 31)
+#define INC_DESC_ROOT(d)  ((__u32)(d) >> 7 & (INC_MAX_RANKS - 1))
 #define INC_DESC_SEQ(d)   ((__u32)(d)&INC_DESC_SEQ_MASK)
 
-_Static_assert(INC_N_COLLECTIVES <= 8 && INC_DTYPE_NATIVE + INC_N_NATIVES <= 16,
+_Static_assert(INC_N_COLLECTIVES <= 8 && INC_N_WIRE_OPERATORS <= 32 &&
+		       INC_DTYPE_NATIVE + INC_N_NATIVES <= 32,
 	       "the descriptor has room for all");
-_Static_assert(INC_OPERATOR_AVG == INC_DESC_OP(~0u), "every operator of a descriptor is one");
 
-/* Bytes of an element, a power of two; 0 for an unknown type. */
+/* Bytes of an element, a power of two; 0 for an unknown type. The constant has 3 bits for each
+ * type: twice the bytes are 1 shifted by them. */
 static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 {
-#define _(NAME, name, bytes, sign) | (__u64)(bytes) << 4 * INC_DTYPE_##NAME
-	return (0ull INC_WIRE_DTYPES(_)) >> 4 * INC_DESC_DTYPE(desc) & 15;
+	const __u32 dtype = INC_DESC_DTYPE(desc);
+
+	_Static_assert(INC_N_WIRE_DTYPES <= 21, "3 bits for each type are one word");
+#define _(NAME, name, bytes, sign) | (__u64)(__builtin_ctz(bytes) + 1) << 3 * INC_DTYPE_##NAME
+	return dtype < INC_N_WIRE_DTYPES ? (1u << ((0ull INC_WIRE_DTYPES(_)) >> 3 * dtype & 7)) >> 1
+					 : 0;
 #undef _
 }
 
-/* Whether a descriptor has a known collective and element type, and a message of so many bytes has
- * whole elements. Every operator is known. The check of the length limits the pad of a packet,
- * too. */
+/* Whether a descriptor has a known collective, operator and element type, and a message of so many
+ * bytes has whole elements. The check of the length limits the pad of a packet, too. */
 static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
 {
 	__u32 element = inc_element_bytes(desc);
 
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && element && !(bytes & (element - 1));
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES &&
+	       INC_DESC_OP(desc) < INC_N_WIRE_OPERATORS && element && !(bytes & (element - 1));
 }
 
-/* Whether the operator is AND, OR or XOR, which work on bits. These do not exist for floats, and do
- * not depend on the byte order. */
-static inline __attribute__((always_inline)) _Bool inc_bitwise(__u32 op)
+/* Returns the operator by which a switch computes an operator of a descriptor. */
+static inline __attribute__((always_inline)) enum inc_operator
+inc_operator_computed(enum inc_operator op)
 {
+	switch (op) {
+#define _(NAME, name, as)         \
+	case INC_OPERATOR_##NAME: \
+		return INC_OPERATOR_##as;
+		INC_GUISE_OPERATORS(_)
+#undef _
+	default:
+		return op;
+	}
+}
+
+/* Whether the operator is computed as AND, OR or XOR, which work on bits. These do not exist for
+ * floats, and do not depend on the byte order. */
+static inline __attribute__((always_inline)) _Bool inc_bitwise(enum inc_operator op)
+{
+	op = inc_operator_computed(op);
 	return op == INC_OPERATOR_AND || op == INC_OPERATOR_OR || op == INC_OPERATOR_XOR;
 }
 

@@ -18,8 +18,8 @@
 #include "lib/proto/roce.h"
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
- * file, or of struct inc_rc_end, makes the next number. */
-#define INC_ABI_VERSION 10
+ * file, of struct inc_rc_end, or of what a descriptor means, makes the next number. */
+#define INC_ABI_VERSION 11
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 

@@ -67,6 +67,8 @@ struct inc_kernels {
 	/* Functions that reverse the bytes of each element. The index in the array is the logarithm
 	 * of the element's size. */
 	void (*swap[4])(void *dst, const void *src, size_t count);
+	/* Functions that set an element to 1 if it is not 0, with the same index. */
+	void (*truth[4])(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *floats[INC_N_FLOATS];
 };
 

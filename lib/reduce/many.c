@@ -55,7 +55,7 @@ bool inc_can_reduce(enum inc_operator op, enum inc_dtype type)
 {
 	enum inc_float is;
 
-	if ((unsigned int)op > INC_OPERATOR_AVG || (unsigned int)type >= INC_N_WIRE_DTYPES)
+	if ((unsigned int)op >= INC_N_WIRE_OPERATORS || (unsigned int)type >= INC_N_WIRE_DTYPES)
 		return false;
 	return !as_float(type, &is) || !inc_bitwise(op);
 }
@@ -91,7 +91,7 @@ static void float_steps(struct steps *s, const struct inc_kernels *k, enum inc_o
 static void find_steps(struct steps *s, const struct inc_kernels *k, const struct inc_reduction *r,
 		       unsigned int n)
 {
-	enum inc_operator op = r->op == INC_OPERATOR_AVG ? INC_OPERATOR_SUM : r->op;
+	enum inc_operator op = inc_operator_computed(r->op);
 	enum inc_dtype type = as_integer(r->type);
 	size_t bytes = inc_element_bytes(INC_DESC(0, 0, type, 0, 0));
 	enum inc_float is;

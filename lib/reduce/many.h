@@ -14,7 +14,7 @@
 #define INC_REDUCE_MOST 64 /* limit of the sources of one call */
 
 struct inc_reduction {
-	/* the operator; INC_OPERATOR_AVG makes a sum, which the ranks divide */
+	/* the operator; one of INC_GUISE_OPERATORS is computed as the other one */
 	enum inc_operator op;
 	/* the type; FLOAT32, FLOAT16 and BFLOAT16 are floats, AGREED and FIXED the integers that
 	 * represent them */

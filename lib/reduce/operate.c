@@ -47,3 +47,8 @@ void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes)
 {
 	inc_kernels()->swap[__builtin_ctzll(bytes)](dst, src, count);
 }
+
+void inc_reduce_truth(void *dst, const void *src, size_t count, size_t bytes)
+{
+	inc_kernels()->truth[__builtin_ctzll(bytes)](dst, src, count);
+}

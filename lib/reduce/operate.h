@@ -36,4 +36,8 @@ void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t c
 /* Sets dst[i] to src[i] with its bytes reversed. bytes: the size of an element, 1, 2, 4 or 8. */
 void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes);
 
+/* Sets dst[i] to 1 if src[i] is not 0, otherwise to 0. bytes: the size of an element, as for
+ * inc_reduce_swap(). AND, OR and XOR of such elements are the logical operators. */
+void inc_reduce_truth(void *dst, const void *src, size_t count, size_t bytes);
+
 #endif

@@ -17,6 +17,21 @@
 INC_SWAP_KERNEL(16)
 INC_SWAP_KERNEL(32)
 INC_SWAP_KERNEL(64)
+
+#define INC_TRUTH_KERNEL(bits)                                                        \
+	INC_TARGET static void truth_##bits(void *dst, const void *src, size_t count) \
+	{                                                                             \
+		uint##bits##_any *to = dst;                                           \
+		const uint##bits##_any *from = src;                                   \
+                                                                                      \
+		INC_FOR_EACH(count)                                                   \
+		to[i] = from[i] != 0;                                                 \
+	}
+INC_TRUTH_KERNEL(8)
+INC_TRUTH_KERNEL(16)
+INC_TRUTH_KERNEL(32)
+INC_TRUTH_KERNEL(64)
+
 INC_TARGET static void swap_8(void *dst, const void *src, size_t count)
 {
 	memmove(dst, src, count);
@@ -32,6 +47,7 @@ INC_FLOATS(_)
 const struct inc_kernels INC_OF_SET(kernels) = {.name = INC_SET_NAME,
 						.usable = usable,
 						.swap = {swap_8, swap_16, swap_32, swap_64},
+						.truth = {truth_8, truth_16, truth_32, truth_64},
 #define _(NAME, name, bytes, has_sign) .ints[INC_DTYPE_##NAME] = &INC_OF_SET(name),
 						INC_DTYPES(_)
 #undef _

@@ -110,7 +110,7 @@ class Member(Line):
     def join(self, job, rank, world_size, addr=None, **more):
         self.job, self.rank, self.world_size = job, rank, world_size
         self.addr = addr or f"10.77.{rank}.1"
-        self.send(type="G", version=2, job=job, rank=rank, world_size=world_size,
+        self.send(type="G", version=3, job=job, rank=rank, world_size=world_size,
                   addrs=[self.addr], host=f"node{rank}", **more)
         return self
 
@@ -129,7 +129,7 @@ class Member(Line):
         """After a controller's restart, claims what this member has. numbers: the communicators' numbers, by comm."""
         self.rank = rank
         self.send(**dict(dict(
-            type="resume", version=2, job=job, group=group, rank=rank, world_size=world_size,
+            type="resume", version=3, job=job, group=group, rank=rank, world_size=world_size,
             addrs=[addr or f"10.77.{rank}.1"], host=f"node{rank}",
             communicators=[dict(communicator=number, comm=comm, switch="s0", transport="soft",
                                 own_qp=100 + rank, payload=1024, slots=512)
@@ -154,7 +154,7 @@ class Switch(Line):
     @staticmethod
     def hello_fields(name="s0", communicators=(), mtu=2200, n_ports=4, ports=None, say=None, **limits):
         """The fields of a hello. say: more fields."""
-        return dict(type="hello", version=2, switch=name, **say or {},
+        return dict(type="hello", version=3, switch=name, **say or {},
                     ports=[dict(name=f"p{i}", ip=f"10.77.{i}.254", mac="02:00:00:00:00:01", mtu=mtu)
                            for i in range(n_ports)] if ports is None else ports,
                     limits=dict(dict(children=32, slots=4096, rows=1 << 20, connections=4096,

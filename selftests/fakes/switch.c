@@ -222,7 +222,12 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 	case INC_OPERATOR_MAX:
 		return a > b ? a : b;
 	case INC_OPERATOR_OR:
+	case INC_OPERATOR_LOR:
 		return a | b;
+	case INC_OPERATOR_LAND:
+		return a & b;
+	case INC_OPERATOR_LXOR:
+		return a ^ b;
 	default:
 		assert_true(op == INC_OPERATOR_SUM || op == INC_OPERATOR_AVG);
 		return (int64_t)((uint64_t)a + (uint64_t)b);

@@ -19,7 +19,7 @@ static struct {
 	uint64_t under_way, results;
 	struct inc_channel_exchange messages[MESSAGES];
 	uint32_t desc; /* descriptor of the last message that was posted */
-	uint64_t bytes[INC_OPERATOR_AVG + 1];
+	uint64_t bytes[INC_N_WIRE_OPERATORS];
 } m;
 
 static unsigned int packets(const struct inc_channel_exchange *msg)

@@ -261,7 +261,7 @@ static void begin_honest(void)
 	for (int i = 0; i < HONEST; i++) {
 		dial(&honest[i], MEMBERS + SWITCHES + i, false, key[KEY_MEMBER]);
 		snprintf(text, sizeof(text),
-			 "{\"type\":\"G\",\"version\":2,\"job\":\"honest\",\"rank\":%d,"
+			 "{\"type\":\"G\",\"version\":3,\"job\":\"honest\",\"rank\":%d,"
 			 "\"world_size\":%d,\"addrs\":[\"10.77.%d.1\"],\"host\":\"n%d\"}\n",
 			 i, HONEST, i, i);
 		json_decref(ask(&honest[i], "{\"type\":\"ping\"}\n", "pong"));

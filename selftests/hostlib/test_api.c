@@ -415,7 +415,7 @@ static void controller_back(void **state)
 		assert_int_equal(inccl_group_destroy(group), 0);
 		fake_controller_stop(&f);
 		assert_non_null(strstr(f.received,
-				       "\"type\":\"resume\",\"version\":2,\"job\":\"t\","
+				       "\"type\":\"resume\",\"version\":3,\"job\":\"t\","
 				       "\"rank\":0,\"world_size\":1"));
 		assert_non_null(strstr(f.received, "\"group\":7,"));
 		assert_non_null(strstr(f.received,
@@ -433,8 +433,9 @@ static void words(void **state)
 		const char *name;
 		enum inccl_op op;
 	} ops[] = {
-		{"sum", INCCL_SUM}, {"min", INCCL_MIN}, {"max", INCCL_MAX}, {"prod", INCCL_PROD},
-		{"and", INCCL_AND}, {"or", INCCL_OR},   {"xor", INCCL_XOR},
+		{"sum", INCCL_SUM}, {"min", INCCL_MIN},   {"max", INCCL_MAX}, {"prod", INCCL_PROD},
+		{"and", INCCL_AND}, {"or", INCCL_OR},     {"xor", INCCL_XOR}, {"land", INCCL_LAND},
+		{"lor", INCCL_LOR}, {"lxor", INCCL_LXOR},
 	};
 	static const struct {
 		const char *name;

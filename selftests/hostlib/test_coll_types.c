@@ -83,6 +83,36 @@ static void typed(enum inccl_dtype dtype)
 					 small(dtype, i / TYPED_COUNT, i % TYPED_COUNT));
 }
 
+/* Logical operators of numbers that are 0 or not, of which each rank sends 0 or 1. */
+static void logical(enum inccl_dtype dtype)
+{
+	static const enum inccl_op ops[] = {INCCL_LAND, INCCL_LOR, INCCL_LXOR};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
+	const unsigned int ranks = sw.conf.ranks;
+	int64_t want, v;
+
+	for (unsigned int o = 0; o < 3; o++) {
+		for (unsigned int r = 0; r < ranks; r++)
+			for (size_t i = 0; i < TYPED_COUNT; i++)
+				put(dtype, buffers[r].send, i, i >> r & 1 ? small(dtype, r, i) : 0);
+		for (unsigned int r = 0; r < ranks; r++)
+			assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, buffers[r].send,
+							       buffers[r].recv, TYPED_COUNT, dtype,
+							       ops[o], NULL, &requests[r]),
+					 0);
+		fake_switch_finish(&sw, requests);
+		for (size_t i = 0; i < TYPED_COUNT; i++) {
+			want = get(dtype, buffers[0].send, i) != 0;
+			for (unsigned int r = 1; r < ranks; r++) {
+				v = get(dtype, buffers[r].send, i) != 0;
+				want = o == 0 ? want & v : o == 1 ? want | v : want ^ v;
+			}
+			for (unsigned int r = 0; r < ranks; r++)
+				assert_int_equal(get(dtype, buffers[r].recv, i), want);
+		}
+	}
+}
+
 static void every_integer_type(void **state)
 {
 	struct fake_switch_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
@@ -91,7 +121,7 @@ static void every_integer_type(void **state)
 	     conf.byte_order++) {
 		fake_switch_up(&sw, &conf);
 		for (enum inccl_dtype dtype = 0; dtype < INCCL_FLOAT32; dtype++)
-			typed(dtype);
+			typed(dtype), logical(dtype);
 		fake_switch_down(&sw);
 	}
 }

@@ -450,13 +450,13 @@ static void out_of_range_far(void **state)
 static void refused(void **state)
 {
 	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
-	static const enum inccl_op ops[] = {INCCL_PROD, INCCL_AND, INCCL_OR, INCCL_XOR};
+	static const enum inccl_op ops[] = {INCCL_PROD, INCCL_AND, INCCL_OR, INCCL_XOR, INCCL_LAND};
 	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
 	struct inccl_communicator *comm;
 
 	fake_switch_up(&sw, &conf);
 	comm = sw.rank[1].comm;
-	for (unsigned int i = 0; i < 4; i++) {
+	for (unsigned int i = 0; i < sizeof(ops) / sizeof(*ops); i++) {
 		assert_int_equal(
 			inccl_reduce(comm, data[1], NULL, 4, INCCL_BFLOAT16, ops[i], 0, &opts),
 			-EOPNOTSUPP);

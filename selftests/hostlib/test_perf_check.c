@@ -84,6 +84,12 @@ static int64_t combine(const struct perf_call *call, int64_t a, int64_t b)
 		return a | b;
 	case INCCL_XOR:
 		return a ^ b;
+	case INCCL_LAND:
+		return a && b;
+	case INCCL_LOR:
+		return a || b;
+	case INCCL_LXOR:
+		return (a != 0) != (b != 0);
 	default:
 		return (int64_t)((uint64_t)a + (uint64_t)b);
 	}
@@ -227,7 +233,7 @@ static void every_kind_of(enum inc_float_form form)
 	comm.native_floats = form == INC_FLOATS_NATIVE;
 	for (unsigned int c = 0; c < 5; c++)
 		for (enum inccl_dtype d = 0; d <= INCCL_BFLOAT16; d++)
-			for (enum inccl_op op = 0; op <= INCCL_AVG; op++) {
+			for (enum inccl_op op = 0; op <= INCCL_LXOR; op++) {
 				opts.collective = which[c];
 				opts.float_block = blocks[(c + d + op) % 4];
 				if (!inccl_dtype_size(d) || !inccl_op_name(op) ||

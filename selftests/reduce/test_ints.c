@@ -183,6 +183,36 @@ static void every_swap(void **state)
 	each_set(swap_all);
 }
 
+static void truth_all(const struct inc_kernels *k)
+{
+	uint8_t from[ROOM], to[ROOM];
+	uint64_t state = 4;
+	size_t i, count, offset;
+	int type;
+
+	for (type = 0; type < INC_N_DTYPES; type++)
+		for (count = 0; count <= COUNT; count = 2 * count + 1) {
+			const size_t bytes = types[type].bytes;
+			__int128 want[COUNT];
+
+			memset(to, 0xa5, ROOM);
+			offset = random_below(&state, 9);
+			random_integers(from + offset, type, count, &state);
+			for (i = 0; i < count; i++) {
+				if (random_below(&state, 2))
+					memset(from + offset + i * bytes, 0, bytes);
+				want[i] = integer_value(type, from + offset, i) != 0;
+			}
+			k->truth[__builtin_ctzll(bytes)](to + GUARD + offset, from + offset, count);
+			check("truth", type, to, GUARD + offset, want, count);
+		}
+}
+
+static void every_truth(void **state)
+{
+	each_set(truth_all);
+}
+
 /* Divides all elements of 8 and 16 bits, by divisors near which sums of many ranks lie. */
 static void divide_every_element(void **state)
 {
@@ -221,6 +251,8 @@ static void public_names(void **state)
 	assert_int_equal(c, -42);
 	inc_reduce_swap(&d, &e, 1, sizeof(d));
 	assert_int_equal(d, 0x0201);
+	inc_reduce_truth(&d, &e, 1, sizeof(d));
+	assert_int_equal(d, 1);
 }
 
 int main(void)
@@ -228,7 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_operator), cmocka_unit_test(every_division),
 		cmocka_unit_test(every_swap),     cmocka_unit_test(divide_every_element),
-		cmocka_unit_test(public_names),
+		cmocka_unit_test(every_truth),    cmocka_unit_test(public_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

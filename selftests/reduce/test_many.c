@@ -44,10 +44,9 @@ static const struct {
 };
 
 static const char *const operators[] = {
-#define _(NAME, name) #name,
-	INC_OPERATORS(_)
+#define _(NAME, name, ...) #name,
+	INC_WIRE_OPERATORS(_)
 #undef _
-		"avg",
 };
 
 /* The sources of a reduction, and its result and expected result, in the caller's form. */
@@ -76,7 +75,12 @@ static void expect_float(const struct once *o, const void *const *src, size_t i)
 
 static void expect_integer(const struct once *o, const void *const *src, size_t i)
 {
-	enum inc_operator op = o->r.op == INC_OPERATOR_AVG ? INC_OPERATOR_SUM : o->r.op;
+	static const enum inc_operator computed[INC_N_WIRE_OPERATORS] = {
+		[INC_OPERATOR_AVG] = INC_OPERATOR_SUM,
+		[INC_OPERATOR_LAND] = INC_OPERATOR_AND,
+		[INC_OPERATOR_LOR] = INC_OPERATOR_OR,
+		[INC_OPERATOR_LXOR] = INC_OPERATOR_XOR};
+	enum inc_operator op = o->r.op < INC_N_OPERATORS ? o->r.op : computed[o->r.op];
 	enum inc_dtype type = types[o->r.type].integer;
 	__int128 x = integer_value(type, src[0], i);
 	unsigned int j;
@@ -205,7 +209,7 @@ static void reduce_all(const struct inc_kernels *k)
 	size_t c, m;
 	int op, type;
 
-	for (op = 0; op <= INC_OPERATOR_AVG; op++)
+	for (op = 0; op < INC_N_WIRE_OPERATORS; op++)
 		for (type = 0; type < INC_N_WIRE_DTYPES; type++)
 			for (m = 0; m < sizeof(numbers) / sizeof(*numbers); m++)
 				for (c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
@@ -231,7 +235,7 @@ static void reduce_long(const struct inc_kernels *k)
 	unsigned int kind = 0;
 	int op, type;
 
-	for (op = 0; op <= INC_OPERATOR_AVG; op++)
+	for (op = 0; op < INC_N_WIRE_OPERATORS; op++)
 		for (type = 0; type < INC_N_WIRE_DTYPES; type++, kind++) {
 			o.r = (struct inc_reduction){op, type, kind % 3 == 0};
 			o.n = 2 + kind % 9;
@@ -432,9 +436,9 @@ static void rejected_arguments(void **state)
 		src[j] = &y;
 	assert_int_equal(inc_reduce_many(&r, &x, src, 0, 1), -EINVAL);
 	assert_int_equal(inc_reduce_many(&r, &x, src, INC_REDUCE_MOST + 1, 1), -EINVAL);
-	for (op = 0; op < 10; op++)
-		for (type = 0; type < 20; type++) {
-			bool can = op <= INC_OPERATOR_AVG && type < INC_N_WIRE_DTYPES;
+	for (op = 0; op < 34; op++)
+		for (type = 0; type < 34; type++) {
+			bool can = op < INC_N_WIRE_OPERATORS && type < INC_N_WIRE_DTYPES;
 
 			if (can && types[type].is < INC_N_FLOATS)
 				can = op < INC_OPERATOR_AND || op == INC_OPERATOR_AVG;

@@ -18,7 +18,7 @@
 /* How many more pieces of memory the controller may have at the end of a run than at its start, for
  * each switch. At the end it has the switch's connection and hello, and it stores addresses for
  * some seconds. */
-#define MEMORY_PIECES_MOST 600
+#define MEMORY_PIECES_MOST 800
 
 struct cluster_figures cluster_figures;
 struct cluster cluster;

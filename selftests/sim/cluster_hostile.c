@@ -70,19 +70,19 @@ static const char *const shapes[] = {
 	"{\"type\":7}\n",
 	"{\"type\":[\"G\"]}\n",
 	"{\"type\":\"no such type\"}\n",
-	"{\"type\":\"G\",\"version\":2,\"job\":{\"%J\":1},\"rank\":\"%R\"}\n",
-	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%W,\"world_size\":%W,\"addrs\":[\"%"
+	"{\"type\":\"G\",\"version\":3,\"job\":{\"%J\":1},\"rank\":\"%R\"}\n",
+	"{\"type\":\"G\",\"version\":3,\"job\":\"%J\",\"rank\":%W,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"]}\n",
-	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":["
+	"{\"type\":\"G\",\"version\":3,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":["
 	"\"10.0.0.1\"]}\n",
-	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":\"%"
+	"{\"type\":\"G\",\"version\":3,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":\"%"
 	"A\"}\n",
-	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":100000,\"addrs\":["
+	"{\"type\":\"G\",\"version\":3,\"job\":\"%J\",\"rank\":%R,\"world_size\":100000,\"addrs\":["
 	"\"%A\"]}\n",
 	"{\"type\":\"C\",\"comm\":-1}\n",
 	"{\"type\":\"failed\",\"communicator\":%C,\"errno\":7}\n",
-	"{\"type\":\"resume\",\"version\":2,\"job\":\"%J\",\"group\":%G,\"communicators\":{}}\n",
-	"{\"type\":\"hello\",\"version\":2,\"switch\":[\"s0\"]}\n",
+	"{\"type\":\"resume\",\"version\":3,\"job\":\"%J\",\"group\":%G,\"communicators\":{}}\n",
+	"{\"type\":\"hello\",\"version\":3,\"switch\":[\"s0\"]}\n",
 	"{\"type\":\"hello\",\"switch\":\"s0\",\"communicators\":[%C]}\n",
 };
 
@@ -100,30 +100,30 @@ static const char *const foreign[] = {
 	"{\"type\":\"error\",\"seq\":1,\"errno\":\"EIO\",\"message\":\"x\"}\n",
 	"{\"type\":\"G\",\"version\":1,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"]}\n",
-	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
+	"{\"type\":\"G\",\"version\":3,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"],"
 	"\"derive\":{\"how\":\"shrink\",\"of\":%G,\"round\":0}}\n",
 	"{\"type\":\"hello\",\"version\":1,\"switch\":\"s0\",\"communicators\":[]}\n",
-	"{\"type\":\"hello\",\"version\":2,\"switch\":\"s9\",\"communicators\":[%C]}\n",
+	"{\"type\":\"hello\",\"version\":3,\"switch\":\"s9\",\"communicators\":[%C]}\n",
 	"{\"type\":\"bye\"}\n",
 };
 
 /* Messages that are valid except that the sender's key does not allow them. */
 static const char *const wrong_key[] = {
-	"{\"type\":\"G\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
+	"{\"type\":\"G\",\"version\":3,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":[\"%"
 	"A\"]}\n",
-	"{\"type\":\"resume\",\"version\":2,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":"
+	"{\"type\":\"resume\",\"version\":3,\"job\":\"%J\",\"rank\":%R,\"world_size\":%W,\"addrs\":"
 	"[\"%A\"],"
 	"\"group\":%G,\"communicators\":[{\"communicator\":%C,\"comm\":0,\"switch\":\"s0\","
 	"\"transport\":\"soft\",\"own_qp\":77,\"payload\":256,\"slots\":1}]}\n",
 	"{\"type\":\"mode\",\"switch\":\"s0\",\"mode\":\"termination\"}\n",
-	"{\"type\":\"hello\",\"version\":2,\"switch\":\"s0\",\"communicators\":[]}\n",
+	"{\"type\":\"hello\",\"version\":3,\"switch\":\"s0\",\"communicators\":[]}\n",
 };
 
 /* A hostile peer makes its own job with these messages, and then names groups and communicators of
  * other jobs. */
 static const char *const own_job[] = {
-	"{\"type\":\"G\",\"version\":2,\"job\":\"" CLUSTER_JOB_HOSTILE
+	"{\"type\":\"G\",\"version\":3,\"job\":\"" CLUSTER_JOB_HOSTILE
 	"\",\"rank\":0,\"world_size\":1,\"addrs\":[\"%H\"]}\n",
 	"{\"type\":\"C\",\"comm\":0,\"transport\":\"soft\",\"own_qp\":77,\"own_psn\":1,\"own_"
 	"port\":7,"
@@ -195,7 +195,7 @@ static size_t fill_random(struct hostile *h, char *out, size_t n)
 static size_t half_hello(struct hostile *h, char *out)
 {
 	size_t n = fill_in(
-		h, "{\"type\":\"hello\",\"version\":2,\"switch\":\"s0\",\"communicators\":[]}",
+		h, "{\"type\":\"hello\",\"version\":3,\"switch\":\"s0\",\"communicators\":[]}",
 		out);
 
 	/* the length of at most n bytes leaves out the newline */

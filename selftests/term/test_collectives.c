@@ -63,7 +63,7 @@ static void test_operators(void **state)
 	uint32_t op, dtype, way;
 
 	for (way = 0; way < 8; way++)
-		for (op = 0; op <= INC_OPERATOR_AVG; op++)
+		for (op = 0; op < INC_N_WIRE_OPERATORS; op++)
 			for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++) {
 				struct node_shape shape = node_shape(4, 1, 2, way & 1);
 				const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, op, dtype, 0, 0);

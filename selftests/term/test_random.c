@@ -34,7 +34,7 @@ static void make_calls(struct node_call *calls, uint32_t n, uint32_t ranks, bool
 		uint32_t dtype = below(INC_N_WIRE_DTYPES), element;
 
 		c->first = !i || !below(3);
-		c->desc = INC_DESC(below(INC_N_COLLECTIVES), below(8), dtype,
+		c->desc = INC_DESC(below(INC_N_COLLECTIVES), below(INC_N_WIRE_OPERATORS), dtype,
 				   !elsewhere || below(8) ? below(ranks) : INC_MAX_RANKS - 1, seq);
 		if (c->first)
 			seq++;

@@ -86,11 +86,13 @@ static int descriptors(struct unit *u)
 					   ? INC_CTR_ANS_ACK
 					   : INC_CTR_ANS_NAK_INVALID));
 	}
-	for (top = 0; top < 1024; top++) { /* every value of collective, operator and type */
+	for (top = 0; top < 1 << 13; top++) { /* every value of collective, operator and type */
 		unit_reset(u, cm, 0);
-		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 22 | 3 << 14 | 9,
+		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 19 | 3 << 14 | 9,
 			      true));
-		RUN(case_expect(u, top >> 7 < INC_N_COLLECTIVES && (top & 15) < INC_N_WIRE_DTYPES
+		RUN(case_expect(u, top >> 10 < INC_N_COLLECTIVES &&
+						   (top >> 5 & 31) < INC_N_WIRE_OPERATORS &&
+						   (top & 31) < INC_N_WIRE_DTYPES
 					   ? INC_CTR_ANS_ACK
 					   : INC_CTR_ANS_NAK_INVALID));
 	}

@@ -112,7 +112,7 @@ static int operators(struct unit *u)
 {
 	uint32_t op, dtype, big, k = 0;
 
-	for (op = 0; op <= INC_OPERATOR_AVG; op++)
+	for (op = 0; op < INC_N_WIRE_OPERATORS; op++)
 		for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++)
 			for (big = 0; big < 2; big++, k++)
 				RUN(operator_and_type(u, op, dtype, big, 2 + k % 5));
@@ -149,6 +149,9 @@ static const struct {
 	 * the switch */
 	{INC_OPERATOR_AVG, INC_DTYPE_INT32, 0xffffffff, 5, 4},
 	{INC_OPERATOR_AVG, INC_DTYPE_INT16, 0x7fff, 1, 0x8000},
+	{INC_OPERATOR_LAND, INC_DTYPE_UINT8, 1, 0, 0},
+	{INC_OPERATOR_LOR, INC_DTYPE_INT32, 1, 0, 1},
+	{INC_OPERATOR_LXOR, INC_DTYPE_INT64, 1, 1, 0},
 	{INC_OPERATOR_MIN, INC_DTYPE_FLOAT32, 0x80000000, 0x3f800000, 0x80000000},
 	{INC_OPERATOR_MAX, INC_DTYPE_FLOAT16, 0x8000, 0x3c00, 0x3c00},
 	{INC_OPERATOR_MIN, INC_DTYPE_BFLOAT16, 0xbf80, 0x3f80, 0xbf80},
@@ -247,7 +250,7 @@ static int noisy_pads(struct unit *u)
 		struct ref_comm *cm = typed_comm(u, 3, big, 256);
 
 		RUN(!cm);
-		for (op = 0; op <= INC_OPERATOR_AVG; op++) {
+		for (op = 0; op < INC_N_WIRE_OPERATORS; op++) {
 			for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++, r += 2) {
 				uint32_t dtype = lens[i] % 2 ? INC_DTYPE_INT8 : INC_DTYPE_UINT16;
 				struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM,

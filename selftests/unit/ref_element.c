@@ -31,7 +31,8 @@ uint32_t ref_element_bytes(uint32_t desc)
 
 bool ref_desc_known(uint32_t desc)
 {
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && ref_element_bytes(desc);
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) <= INC_OPERATOR_LXOR &&
+	       ref_element_bytes(desc);
 }
 
 static uint64_t get(const uint8_t *p, uint32_t bytes, bool big)
@@ -85,8 +86,10 @@ static uint64_t operate(uint32_t desc, uint64_t a, uint64_t b)
 	case INC_OPERATOR_MAX:
 		return is_less(desc, a, b) ? b : a;
 	case INC_OPERATOR_AND:
+	case INC_OPERATOR_LAND:
 		return a & b;
 	case INC_OPERATOR_OR:
+	case INC_OPERATOR_LOR:
 		return a | b;
 	default:
 		return a ^ b;

@@ -59,7 +59,7 @@ static int collective(struct stream *s)
 	bool plain = rng_chance(&s->rng, 200);
 	struct chunk c = {
 		.desc = INC_DESC(
-			coll, plain ? INC_OPERATOR_SUM : rng_below(&s->rng, INC_OPERATOR_AVG + 1),
+			coll, plain ? INC_OPERATOR_SUM : rng_below(&s->rng, INC_N_WIRE_OPERATORS),
 			plain ? INC_DTYPE_INT32 : rng_below(&s->rng, INC_N_WIRE_DTYPES),
 			some_root(s), s->seq++),
 		.shape = INC_OP_SEND_ONLY_IMM,

@@ -70,7 +70,7 @@ static void add_kernels(struct inc_msg_engine *out)
 	struct inc_msg_kernel *k;
 	uint32_t op, type;
 
-	for (op = 0; op < INC_N_OPERATORS; op++) {
+	for (op = 0; op < INC_N_WIRE_OPERATORS; op++) {
 		k = &out->kernels[out->n_kernels++];
 		k->op = op;
 		for (type = 0; type < INC_N_WIRE_DTYPES; type++)

@@ -53,6 +53,9 @@ static int check_kind(const struct inccl_communicator *comm, const struct inccl_
 				   why_as_integers(comm));
 	case INCCL_AND:
 	case INCCL_OR:
+	case INCCL_LAND:
+	case INCCL_LOR:
+	case INCCL_LXOR:
 	/* each operator has its case here, so that the compiler warns about a new one */
 	case INCCL_XOR:
 		break;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The bounce buffer of a communicator. Messages pass through it if their data has another form on
- * the wire than in the caller's buffer: the other byte order, or integers instead of floats. A
- * message has a slot from its posting until its result has been copied to the caller's buffer. So
- * the bounce buffer is as large as the window, however long a collective is, and data of one
- * message is converted while other messages are under way.
+ * the wire than in the caller's buffer. That is the other byte order, integers instead of floats,
+ * or 0 and 1 for a logical operator. A message has a slot from its posting until its result has
+ * been copied to the caller's buffer. So the bounce buffer is as large as the window, however long
+ * a collective is, and data of one message is converted while other messages are under way.
  *
  * Slots are assigned and freed in the order of posting. A slot is contiguous; if it does not fit
  * before the end of the buffer, it is placed at the beginning.
@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 #include "lib/reduce/operate.h"
@@ -35,7 +36,37 @@ struct inccl_bounce {
 
 bool inccl_uses_bounce(const struct inccl_request *req)
 {
-	return req->floats || req->foreign;
+	return req->floats || req->foreign || req->form != INCCL_FORM_SAME;
+}
+
+enum inccl_form inccl_form_of(const struct inccl_call *call)
+{
+	return inccl_is_reduced(call) && inccl_is_logical(call->op) ? INCCL_FORM_TRUTH
+								    : INCCL_FORM_SAME;
+}
+
+/* Converts elements of the caller's to their form on the wire. */
+static void encode(const struct inccl_request *req, void *to, const void *from, size_t bytes)
+{
+	const size_t size = req->element_bytes, count = bytes / size;
+
+	if (req->form == INCCL_FORM_TRUTH) {
+		inc_reduce_truth(to, from, count, size);
+		from = to;
+	}
+	if (req->foreign)
+		inc_reduce_swap(to, from, count, size);
+}
+
+/* Converts elements of a result on the wire to the caller's. */
+static void decode(const struct inccl_request *req, void *to, const void *from, size_t bytes)
+{
+	const size_t size = req->element_bytes;
+
+	if (req->foreign)
+		inc_reduce_swap(to, from, bytes / size, size);
+	else
+		memcpy(to, from, bytes);
 }
 
 static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)
@@ -129,8 +160,7 @@ static int fill_slot(struct inccl_request *req, const struct inc_channel_exchang
 	if (req->floats)
 		return inccl_floats_fill(req, slot, msg->send_len, err);
 	if (msg->send_len)
-		inc_reduce_swap(slot->data, msg->send, msg->send_len / req->element_bytes,
-				req->element_bytes);
+		encode(req, slot->data, msg->send, msg->send_len);
 	return 0;
 }
 
@@ -171,9 +201,7 @@ int inccl_bounce_collect(struct inccl_communicator *comm, struct inc_err *err)
 		if (slot->req->floats && slot->recv_len)
 			ret = inccl_floats_collect(slot->req, slot, err);
 		else if (slot->recv_len)
-			inc_reduce_swap(slot->recv, slot->data,
-					slot->recv_len / slot->req->element_bytes,
-					slot->req->element_bytes);
+			decode(slot->req, slot->recv, slot->data, slot->recv_len);
 		bounce->oldest++;
 	}
 	return ret;

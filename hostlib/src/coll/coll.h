@@ -82,12 +82,21 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
 			 const struct inccl_collective_opts *opts);
 
-/* Whether the call reduces floats. A Broadcast or AllGather only copies them. */
+/* Whether the call reduces its elements. A Broadcast or AllGather only copies them. */
+static inline bool inccl_is_reduced(const struct inccl_call *call)
+{
+	return call->collective == INCCL_ALLREDUCE || call->collective == INCCL_REDUCE ||
+	       call->collective == INCCL_REDUCE_SCATTER;
+}
+
 static inline bool inccl_floats_are_reduced(const struct inccl_call *call)
 {
-	return inccl_is_float(call->dtype) &&
-	       (call->collective == INCCL_ALLREDUCE || call->collective == INCCL_REDUCE ||
-		call->collective == INCCL_REDUCE_SCATTER);
+	return inccl_is_float(call->dtype) && inccl_is_reduced(call);
+}
+
+static inline bool inccl_is_logical(enum inccl_op op)
+{
+	return op == INCCL_LAND || op == INCCL_LOR || op == INCCL_LXOR;
 }
 
 /* arguments.c. Checks a call and fills in its plan. Returns 0, or -errno with an explanation. */
@@ -129,6 +138,13 @@ void inccl_data_prepare(struct inccl_request *req, const struct inccl_plan *plan
 /* After a collective: divides the result if the operator is AVG. */
 void inccl_data_finish(struct inccl_request *req);
 
+/* The form of elements on the wire, beside their byte order. Floats that fixed_point.c converts
+ * have none of these forms. */
+enum inccl_form {
+	INCCL_FORM_SAME,  /* that of the caller's buffers */
+	INCCL_FORM_TRUTH, /* 1 for an element that is not 0, otherwise 0 */
+};
+
 /* A message's slot in the bounce buffer. */
 struct inccl_bounce_slot {
 	struct inccl_request *req;
@@ -148,6 +164,8 @@ struct inccl_bounce_slot {
 /* bounce.c. Whether the request's data has another form on the wire than in the caller's buffers,
  * so that it needs the bounce buffer. */
 bool inccl_uses_bounce(const struct inccl_request *req);
+/* Returns the form of a call's elements on the wire. */
+enum inccl_form inccl_form_of(const struct inccl_call *call);
 /* Allocates the communicator's bounce buffer at the first call. Called under the communicator's
  * lock. Returns 0 or -ENOMEM. */
 int inccl_bounce_make(struct inccl_communicator *comm);
