@@ -122,13 +122,14 @@ struct inc_lanes {
 
 /* The mask of the highest bit of each lane, for elements of so many bytes. All ones, divided by one
  * lane of ones, is a mask of the lowest bits, which is then shifted. */
-#define INC_TOPS(bytes) (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
+#define INC_LANE_BYTES(bytes) ((bytes) < 8 ? (bytes) : 8)
+#define INC_TOPS(bytes)       (~0ull / (~0ull >> (64 - 8 * (bytes))) << (8 * (bytes)-1))
 static const struct inc_lanes inc_lanes_of[32] = {
-#define _(NAME, name, bytes, has_sign)                    \
-	[INC_DTYPE_##NAME] = {                            \
-		.top = INC_TOPS(bytes),                   \
-		.sign = (has_sign) ? INC_TOPS(bytes) : 0, \
-		.below = 8 * (bytes)-1,                   \
+#define _(NAME, name, bytes, has_sign)                                    \
+	[INC_DTYPE_##NAME] = {                                            \
+		.top = INC_TOPS(INC_LANE_BYTES(bytes)),                   \
+		.sign = (has_sign) ? INC_TOPS(INC_LANE_BYTES(bytes)) : 0, \
+		.below = 8 * INC_LANE_BYTES(bytes) - 1,                   \
 	},
 	INC_WIRE_DTYPES(_)
 #undef _
@@ -143,22 +144,27 @@ static __always_inline __u64 inc_add_lanes(const struct inc_lanes *l, __u64 a, _
 }
 
 /*
- * Chooses the smaller of each two lanes, or the larger one: larger is all ones or 0.
+ * Returns a mask of the lanes in which a is below b.
  *
  * It has no branch, because the verifier would follow both ways for every lane. First, the highest
  * bit of each lane in `less` is set if the lane of a is below that of b. That holds if the highest
  * bits decide it, or if they are equal and the rest of a is below the rest of b. With their signs
  * inverted, signed numbers have the order of unsigned ones.
  */
-static __always_inline __u64 inc_choose_lanes(const struct inc_lanes *l, __u64 larger, __u64 a,
-					      __u64 b)
+static __always_inline __u64 inc_lanes_below(const struct inc_lanes *l, __u64 a, __u64 b)
 {
 	__u64 x = a ^ l->sign, y = b ^ l->sign;
 	__u64 fits = (x | l->top) - (y & ~l->top);
 	__u64 less = ((~x & y) | (~(x ^ y) & ~fits)) & l->top;
-	__u64 take_a = (less | (less - (less >> l->below))) ^ larger;
 
-	return b ^ ((a ^ b) & take_a);
+	return less | (less - (less >> l->below));
+}
+
+/* Chooses the smaller of each two lanes, or the larger one: larger is all ones or 0. */
+static __always_inline __u64 inc_choose_lanes(const struct inc_lanes *l, __u64 larger, __u64 a,
+					      __u64 b)
+{
+	return b ^ ((a ^ b) & (inc_lanes_below(l, a, b) ^ larger));
 }
 
 /* Multiplies two words lane by lane. bits: the bits of a lane, a constant in each caller. */
@@ -172,6 +178,12 @@ static __always_inline __u64 inc_times_lanes(__u32 bits, __u64 a, __u64 b)
 	for (__u32 at = 0; at < 64; at += bits)
 		product |= ((a >> at) * (b >> at) & ((1ull << bits) - 1)) << at;
 	return product;
+}
+
+/* Returns a word in the host's order. be: it is in network order; a constant in each caller. */
+static __always_inline __u64 inc_host_word(bool be, __u64 word)
+{
+	return be ? __builtin_bswap64(word) : word;
 }
 
 /* Combines two words. how: the method. be: the numbers are in network order. Both are constants in
@@ -247,6 +259,41 @@ static __always_inline int inc_operate_either(struct inc_buf *dst, const __u64 *
 		  : inc_operate_pass(dst, a, b, how, false, desc);
 }
 
+/* Chooses the smaller or the larger of each two elements of two words. If the first words are
+ * equal, the second ones decide. Like inc_operate_pass() otherwise. */
+static __always_inline int inc_choose_pass(struct inc_buf *dst, const __u64 *a, const __u64 *b,
+					   bool be, __u32 desc)
+{
+	const struct inc_lanes *l = &inc_lanes_of[INC_DESC_DTYPE(desc)];
+	__u64 larger = inc_takes_larger[INC_DESC_OP(desc)];
+	__u32 words = (dst->len + 7) / 8;
+	__u64 *x = (__u64 *)dst->payload;
+
+	for (__u32 i = 0; i < words && i <= INC_OPERATE_WORDS - INC_OPERATE_STEP;
+	     i += INC_OPERATE_STEP)
+#pragma unroll
+		for (__u32 k = i; k < i + INC_OPERATE_STEP; k += 2) {
+			__u64 a0 = inc_host_word(be, a[k]), a1 = inc_host_word(be, a[k + 1]);
+			__u64 b0 = inc_host_word(be, b[k]), b1 = inc_host_word(be, b[k + 1]);
+			__u64 take_a = inc_lanes_below(l, a0, b0) |
+				       (inc_lanes_below(l, a1, b1) & ~inc_lanes_below(l, b0, a0));
+
+			take_a ^= larger;
+			x[k] = b[k] ^ ((a[k] ^ b[k]) & take_a);
+			x[k + 1] = b[k + 1] ^ ((a[k + 1] ^ b[k + 1]) & take_a);
+		}
+	return 0;
+}
+
+static __always_inline int inc_choose(struct inc_buf *dst, const __u64 *a, const __u64 *b,
+				      __u32 desc, bool be)
+{
+	if (inc_element_bytes(desc) != INC_PAIR_BYTES)
+		return inc_operate_either(dst, a, b, INC_CHOOSE, be, desc);
+	return be ? inc_choose_pass(dst, a, b, true, desc)
+		  : inc_choose_pass(dst, a, b, false, desc);
+}
+
 static __always_inline int inc_multiply(struct inc_buf *dst, const __u64 *a, const __u64 *b,
 					__u32 desc, bool be)
 {
@@ -281,7 +328,7 @@ __noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct in
 		return inc_operate_either(dst, a, b, INC_ADD, be, desc);
 	case INC_OPERATOR_MIN:
 	case INC_OPERATOR_MAX:
-		return inc_operate_either(dst, a, b, INC_CHOOSE, be, desc);
+		return inc_choose(dst, a, b, desc, be);
 	case INC_OPERATOR_AND:
 	case INC_OPERATOR_LAND:
 		return inc_operate_pass(dst, a, b, INC_AND, false, desc);

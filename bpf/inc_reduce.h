@@ -120,8 +120,12 @@ static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
 /* Whether inc_sum_all() can reduce the contributions. */
 static __always_inline bool inc_is_plain_sum(const struct inc_comm_cfg *comm, __u32 desc)
 {
+#define _(NAME, name, bytes, sign) | (__u32)((bytes) == 4) << INC_DTYPE_##NAME
+	const __u32 of_four_bytes = 0 INC_WIRE_DTYPES(_);
+#undef _
+
 	return (INC_DESC_OP(desc) == INC_OPERATOR_SUM || INC_DESC_OP(desc) == INC_OPERATOR_AVG) &&
-	       inc_element_bytes(desc) == 4 && !(comm->flags & INC_COMM_F_NET_ORDER);
+	       of_four_bytes >> INC_DESC_DTYPE(desc) & 1 && !(comm->flags & INC_COMM_F_NET_ORDER);
 }
 
 /* Fills the result row of a complete slot. Returns the mask of children that differ; if it is

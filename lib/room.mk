@@ -6,7 +6,7 @@
 # the unsigned type of that size.
 REDUCE_SETS := generic $(if $(filter x86_64-% i386-% i686-%,$(shell $(CC) -dumpmachine 2>/dev/null)),avx2 avx512)
 REDUCE_INTS := int8 int16 int32 int64
-REDUCE_FLOATS := float32 float16 bfloat16
+REDUCE_FLOATS := float32 float16 bfloat16 float64
 REDUCE_PARTS := lib/reduce/set.c lib/reduce/part_int.c lib/reduce/part_float.c
 reduce_objects = $(foreach set,$(REDUCE_SETS),$(patsubst %,$(B)/obj/$(1)/lib/reduce/$(set)/%.o,set $(REDUCE_INTS) $(REDUCE_FLOATS)))
 

@@ -13,7 +13,7 @@ PSN_MASK = 0xffffff
 PORT = 4791
 
 
-INT32, FLOAT32, NATIVE_FLOAT32 = 0, 8, 13  # numbers of types; the last one is for floats that are added as they are
+INT32, FLOAT32, NATIVE_FLOAT32 = 0, 8, 19  # numbers of types; the last one is for floats that are added as they are
 
 
 def desc(collective=ALLREDUCE, root=0, seq=1, dtype=INT32):

@@ -38,8 +38,7 @@ static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engi
  * have. */
 static bool adds_floats(const struct inc_msg_engine *engine)
 {
-	const uint32_t floats =
-		1u << INC_DTYPE_FLOAT32 | 1u << INC_DTYPE_FLOAT16 | 1u << INC_DTYPE_BFLOAT16;
+	const uint32_t floats = ((1u << INC_N_NATIVES) - 1) << INC_DTYPE_FLOAT32;
 	const uint32_t want = 1u << INC_OPERATOR_SUM | 1u << INC_OPERATOR_MIN |
 			      1u << INC_OPERATOR_MAX | 1u << INC_OPERATOR_PROD;
 	uint32_t can = 0;

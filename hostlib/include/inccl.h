@@ -522,7 +522,7 @@ struct inccl_communicator_info {
 #undef INCCL_STATISTIC_
 	/* Accuracy of a sum of floats that are sent as integers, otherwise 0. Each rank's element
 	 * is rounded to a multiple of 2^-float_bits of a bound, which all elements of its block are
-	 * below on all ranks. */
+	 * below on all ranks. Float64 has 32 bits more. */
 	unsigned int float_bits;
 	/* "s0 > r of 3 switches": the switches from this rank's to the root, and the number of
 	 * switches in the tree. incctl tree draws them. */
@@ -554,8 +554,8 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *		error its content is undefined.
  * @count	Elements. 0 is allowed, and nothing is sent then.
  * @dtype	Type of the elements, which are in the machine's byte order.
- * @op	Operator. All exist for integers. Floats have the sum, the average, the minimum and the
- *		maximum, and the product if switches add them natively (below).
+ * @op	Operator. All but MINLOC and MAXLOC exist for integers. Floats have the sum, the average,
+ *		the minimum and the maximum, and the product if switches add them natively (below).
  *		A sum of complex numbers is one of twice as many floats.
  * @opts	May be NULL. Ranks may differ in it, unless a member must be the same on every rank.
  *
@@ -575,7 +575,7 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * Floats:
  * If all switches of the tree are in termination mode, they add floats as they are: @floats of
  * inccl_communicator_info() is "native". A result has the same bits on every rank and in every run.
- * The switches add and multiply float32 as IEEE 754 defines it, in the order of the
+ * The switches add and multiply float32 and float64 as IEEE 754 defines it, in the order of the
  * ranks at each switch. They add float16 and bfloat16 in float32, and round to the type once at
  * each switch. Minimum and maximum are exact. A NaN in any part makes the result NaN. float_block
  * and float_exponent have no effect, and the log says so.
@@ -589,10 +589,10 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  * Here "largest" is the largest finite |element| of the block on any rank, and at least 2^-126.
  * inccl_communicator_info() has float_bits: 30 with one rank, 29 with two, 28 with four, 27 with
- * eight. Infinities and
+ * eight. Float64 has 32 bits more, of which the rounding of exponents takes up to 7. Infinities and
  * NaN give the results of IEEE 754 addition. docs/floats.md has the details.
  *
- * In such a sum an element is sent as 4 bytes. On the wire the request is two
+ * In such a sum an element is sent as 4 bytes, or 8 of float64. On the wire the request is two
  * collectives for each 262144 elements (or for one block, if that is more), because the ranks first
  * agree on the exponents. There are three if an element is infinite or NaN. The library's own
  * memory is one window of packets for each communicator, and up to 1.3 MiB for each sum in flight.
@@ -646,6 +646,13 @@ enum inccl_dtype {
 	INCCL_FLOAT32 = 8,
 	INCCL_FLOAT16 = 9, /* binary16 of IEEE 754 */
 	INCCL_BFLOAT16 = 10,
+	INCCL_FLOAT64 = 11,
+	/* A value and an int32_t, its index: 8 bytes, or 16 with padding, which is 0 in results.
+	 * They have MINLOC and MAXLOC only, and are aligned like the value. */
+	INCCL_INT32_INDEX = 12, /* struct {int32_t value; int32_t index;} */
+	INCCL_FLOAT32_INDEX = 13,
+	INCCL_INT64_INDEX = 14,
+	INCCL_FLOAT64_INDEX = 15, /* struct {double value; int32_t index;} */
 };
 
 enum inccl_op {
@@ -667,6 +674,9 @@ enum inccl_op {
 	INCCL_LAND = 8,
 	INCCL_LOR = 9,
 	INCCL_LXOR = 10,
+	/* The smallest or largest value, and the lowest index that it has. A NaN wins. */
+	INCCL_MINLOC = 11,
+	INCCL_MAXLOC = 12,
 };
 
 enum inccl_mode {
@@ -690,7 +700,7 @@ struct inccl_collective_opts {
 	 * every rank. If ranks differ in it, in float_exponent, in the type of floats or in the
 	 * operator, the communicator ends with -EREMOTEIO on every rank. */
 	unsigned int float_block;
-	/* NULL, or -126 to 128, the same on every rank: each element is
+	/* NULL, or -126 to 128 (float64: -1016 to 1024), the same on every rank: each element is
 	 * below 2^*float_exponent in size. Then the ranks need not exchange their largest elements
 	 * first, and 2^(*float_exponent - 1) takes the place of the largest element in the bound. A
 	 * rank with an element that is not below the limit, is infinite or is NaN sends nothing.

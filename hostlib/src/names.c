@@ -15,28 +15,29 @@
 	_Static_assert((int)INCCL_##NAME == (int)INC_OPERATOR_##NAME, "number of " #NAME);
 #define SAME_DTYPE(NAME, ...) \
 	_Static_assert((int)INCCL_##NAME == (int)INC_DTYPE_##NAME, "number of " #NAME);
-#define SAME_FLOAT(NAME, ...)                                                     \
-	_Static_assert((int)INCCL_##NAME == (int)INCCL_FLOAT32 + (int)INC_##NAME, \
-		       "number of " #NAME);
 INC_COLLECTIVES(SAME_COLLECTIVE)
 INC_WIRE_OPERATORS(SAME_OP)
 INC_DTYPES(SAME_DTYPE)
-INC_FLOATS(SAME_FLOAT)
-_Static_assert((int)INCCL_FLOAT32 == (int)INC_DTYPE_FLOAT32 &&
-		       (int)INCCL_FLOAT16 == (int)INC_DTYPE_FLOAT16 &&
-		       (int)INCCL_BFLOAT16 == (int)INC_DTYPE_BFLOAT16,
-	       "numbers of floats");
+INC_FLOATS(SAME_DTYPE)
+SAME_DTYPE(INT32_INDEX)
+SAME_DTYPE(FLOAT32_INDEX)
+SAME_DTYPE(INT64_INDEX)
+SAME_DTYPE(FLOAT64_INDEX)
+_Static_assert((int)INCCL_FLOAT64 == (int)INCCL_FLOAT32 + (int)INC_FLOAT64, "numbers of floats");
+
+/* The types of inccl.h are the first ones on the wire. */
+#define N_DTYPES ((unsigned int)INCCL_FLOAT64_INDEX + 1)
+_Static_assert(N_DTYPES == INC_DTYPE_AGREED, "the next type is the library's own");
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-#define WORD(NAME, name, ...)             #name,
-#define SIZE(NAME, name, bytes, ...)      bytes,
-#define FLOAT_SIZE(NAME, name, bits, ...) (bits) / 8,
+#define WORD(NAME, name, ...)        #name,
+#define SIZE(NAME, name, bytes, ...) bytes,
 static const char *const collectives[] = {INC_COLLECTIVES(WORD)};
-static const char *const ops[] = {INC_WIRE_OPERATORS(WORD)};
-static const char *const dtypes[] = {INC_DTYPES(WORD)[INCCL_FLOAT32] = INC_FLOATS(WORD)};
-static const unsigned char dtype_sizes[] = {INC_DTYPES(SIZE)[INCCL_FLOAT32] =
-						    INC_FLOATS(FLOAT_SIZE)};
+static const char *const ops[] = {
+	INC_WIRE_OPERATORS(WORD)[INCCL_MINLOC] = "minloc", [INCCL_MAXLOC] = "maxloc"};
+static const char *const dtypes[] = {INC_WIRE_DTYPES(WORD)};
+static const unsigned char dtype_sizes[] = {INC_WIRE_DTYPES(SIZE)};
 
 static const char *name_of(const char *const *names, size_t n, unsigned int value)
 {
@@ -55,7 +56,7 @@ static int value_of(const char *const *names, size_t n, const char *name)
 
 size_t inccl_dtype_size(enum inccl_dtype dtype)
 {
-	return (unsigned int)dtype < ARRAY_SIZE(dtype_sizes) ? dtype_sizes[dtype] : 0;
+	return (unsigned int)dtype < N_DTYPES ? dtype_sizes[dtype] : 0;
 }
 
 const char *inccl_collective_name(enum inccl_collective collective)
@@ -70,7 +71,7 @@ const char *inccl_op_name(enum inccl_op op)
 
 const char *inccl_dtype_name(enum inccl_dtype dtype)
 {
-	return name_of(dtypes, ARRAY_SIZE(dtypes), dtype);
+	return name_of(dtypes, N_DTYPES, dtype);
 }
 
 int inccl_collective_parse(const char *name, enum inccl_collective *collective)
@@ -95,7 +96,7 @@ int inccl_op_parse(const char *name, enum inccl_op *op)
 
 int inccl_dtype_parse(const char *name, enum inccl_dtype *dtype)
 {
-	int v = value_of(dtypes, ARRAY_SIZE(dtypes), name);
+	int v = value_of(dtypes, N_DTYPES, name);
 
 	if (v < 0)
 		return v;

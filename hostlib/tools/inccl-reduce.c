@@ -48,8 +48,9 @@ static const struct inc_program program = {
 		 "same type and shape everywhere) and receives the result in its own OUT.npy. "
 		 "OUT.npy appears only when it is complete. A link is followed; /dev/null or a "
 		 "FIFO is "
-		 "written to, not replaced. Elements are integers of 1 to 8 bytes, float32 or "
-		 "float16; floats have the operators sum, avg, min and max, and prod where "
+		 "written to, not replaced. Elements are integers of 1 to 8 bytes, float16, "
+		 "float32 or float64; floats have the operators sum, avg, min and max, and prod "
+		 "where "
 		 "switches add floats as they are.",
 	.groups = {{options, 0}, {job_options, offsetof(struct reduce_opts, job)}},
 	.check = check_job,
@@ -185,9 +186,14 @@ static int check_op(const struct reduce_opts *opts, const struct npy *npy)
 	case INCCL_LAND:
 	case INCCL_LOR:
 	case INCCL_LXOR:
+	case INCCL_MINLOC:
+	case INCCL_MAXLOC:
 	case INCCL_XOR: /* no default, so that the compiler reports a new operator */
 		break;
 	}
+	if (opts->op == INCCL_MINLOC || opts->op == INCCL_MAXLOC)
+		return inc_usage("--op %s: a .npy file has no elements with an index",
+				 inccl_op_name(opts->op));
 	if (npy->dtype < INCCL_FLOAT32)
 		return 0;
 	return inc_usage("--op %s: %s has elements of %s, and floats have sum, avg, min, max and "

@@ -17,10 +17,10 @@
 
 /* For each type of elements, its text in NumPy's notation: byte order, kind, bytes per element. */
 static const char *const types[] = {
-	[INCCL_INT32] = "<i4",   [INCCL_UINT32] = "<u4", [INCCL_INT64] = "<i8",
-	[INCCL_UINT64] = "<u8",  [INCCL_INT16] = "<i2",  [INCCL_UINT16] = "<u2",
-	[INCCL_INT8] = "|i1",    [INCCL_UINT8] = "|u1",  [INCCL_FLOAT32] = "<f4",
-	[INCCL_FLOAT16] = "<f2",
+	[INCCL_INT32] = "<i4",   [INCCL_UINT32] = "<u4",  [INCCL_INT64] = "<i8",
+	[INCCL_UINT64] = "<u8",  [INCCL_INT16] = "<i2",   [INCCL_UINT16] = "<u2",
+	[INCCL_INT8] = "|i1",    [INCCL_UINT8] = "|u1",   [INCCL_FLOAT32] = "<f4",
+	[INCCL_FLOAT16] = "<f2", [INCCL_FLOAT64] = "<f8",
 };
 #define N_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -121,10 +121,11 @@ static int take_type(struct text *t, struct npy *npy, struct inc_err *err)
 			return 0;
 		}
 	}
-	return inc_err_set(err, EINVAL,
-			   "type '%s': want little-endian integers of 1 to 8 bytes, or floats of 2 "
-			   "or 4 ('<i4', '<f4')",
-			   type);
+	return inc_err_set(
+		err, EINVAL,
+		"type '%s': want little-endian integers of 1 to 8 bytes, or floats of 2, "
+		"4 or 8 ('<i4', '<f4')",
+		type);
 }
 
 static int parse_dict(struct text *t, struct npy *npy, struct inc_err *err)

@@ -54,6 +54,9 @@ static inline uint64_t operand(enum inccl_op op, uint32_t rank, uint64_t i, uint
 			return a || b;                                                            \
 		case INCCL_LXOR:                                                                  \
 			return !a != !b;                                                          \
+		case INCCL_MINLOC:                                                                \
+		case INCCL_MAXLOC:                                                                \
+			break;                                                                    \
 		}                                                                                 \
 		return 0;                                                                         \
 	}                                                                                         \
@@ -95,6 +98,74 @@ static inline uint64_t operand(enum inccl_op op, uint32_t rank, uint64_t i, uint
 
 INC_DTYPES(DEFINE)
 
+/* Values with an index: the values are few, so that several ranks have the same one, and any of
+ * them may have the lowest index. */
+static int64_t index_value(uint32_t rank, uint64_t i, uint32_t iter)
+{
+	return (int64_t)(perf_value(rank, i, iter) >> 40 & 3) - 1;
+}
+
+static int32_t index_of(uint32_t rank, uint64_t i, uint32_t iter)
+{
+	return (int32_t)perf_value(rank, i, iter);
+}
+
+/* Writes an element with an index. */
+static void put_index(enum inccl_dtype dtype, void *element, int64_t value, int32_t index)
+{
+	const size_t size = inccl_dtype_size(dtype) / 2;
+	const int32_t narrow = (int32_t)value;
+	const float narrow_float = (float)value;
+	const double wide_float = (double)value;
+
+	memset(element, 0, 2 * size);
+	memcpy(element,
+	       dtype == INCCL_INT32_INDEX     ? (const void *)&narrow
+	       : dtype == INCCL_FLOAT32_INDEX ? (const void *)&narrow_float
+	       : dtype == INCCL_INT64_INDEX   ? (const void *)&value
+					      : (const void *)&wide_float,
+	       size);
+	memcpy((char *)element + size, &index, sizeof(index));
+}
+
+static void fill_index(const struct perf_call *call, uint32_t iter)
+{
+	const size_t size = inccl_dtype_size(call->dtype);
+
+	for (size_t i = 0; i < call->send_count; i++)
+		put_index(call->dtype, (char *)call->send + i * size,
+			  index_value(call->rank, i, iter), index_of(call->rank, i, iter));
+}
+
+static uint64_t count_wrong_index(enum inccl_dtype dtype, const struct perf_piece *p)
+{
+	const size_t size = inccl_dtype_size(dtype);
+	uint64_t wrong = 0;
+	char want[16];
+
+	for (size_t i = 0; i < p->count; i++) {
+		int64_t value = index_value(p->first, p->offset + i, p->iter), v;
+		int32_t index = index_of(p->first, p->offset + i, p->iter), k;
+
+		for (uint32_t r = 1; r < p->ranks; r++) {
+			v = index_value(p->first + r, p->offset + i, p->iter);
+			k = index_of(p->first + r, p->offset + i, p->iter);
+			if (p->op == INCCL_MAXLOC ? v < value : v > value)
+				continue;
+			index = v != value || k < index ? k : index;
+			value = v;
+		}
+		put_index(dtype, want, value, index);
+		wrong += memcmp((const char *)p->data + i * size, want, size) != 0;
+	}
+	return wrong;
+}
+
+static bool is_index(enum inccl_dtype dtype)
+{
+	return dtype >= INCCL_INT32_INDEX;
+}
+
 static const struct {
 	void (*fill)(void *data, size_t count, enum inccl_op op, uint32_t rank, uint32_t iter);
 	uint64_t (*count_wrong)(const struct perf_piece *piece);
@@ -123,7 +194,9 @@ void perf_fill(const struct perf_call *call, uint32_t iter)
 	memset(call->recv, ~GUARD, recv_bytes(call));
 	if (is_guarded(call))
 		memset((char *)call->recv + recv_bytes(call), GUARD, PERF_GUARD_BYTES);
-	if (dtype >= INCCL_FLOAT32)
+	if (is_index(dtype))
+		fill_index(call, iter);
+	else if (dtype >= INCCL_FLOAT32)
 		perf_float_fill(dtype, call->send, call->send_count, call->op, call->rank, iter);
 	else
 		types[dtype].fill(call->send, call->send_count, call->op, call->rank, iter);
@@ -155,6 +228,8 @@ static uint64_t count_wrong(const struct perf_call *call, const struct perf_piec
 	const enum inccl_dtype dtype = call->dtype;
 	struct perf_bound bound;
 
+	if (is_index(dtype))
+		return count_wrong_index(dtype, piece);
 	if (dtype < INCCL_FLOAT32)
 		return types[dtype].count_wrong(piece);
 	inccl_communicator_info(call->opts->job.comm, &info);

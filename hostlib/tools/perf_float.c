@@ -40,9 +40,9 @@ static double number(enum inccl_op op, uint32_t rank, uint64_t i, uint32_t iter)
 
 /* Converts a value of number() to the bits of its type. The type has enough bits for it, and it is
  * a normal number there, so the bits of the double only move. */
-static uint32_t encode(const struct format *f, double v)
+static uint64_t encode(const struct format *f, double v)
 {
-	const uint32_t sign = 1u << (8 * f->bytes - 1);
+	const uint64_t sign = 1ull << (8 * f->bytes - 1);
 	uint64_t bits;
 
 	if (v == 0)
@@ -50,16 +50,16 @@ static uint32_t encode(const struct format *f, double v)
 	memcpy(&bits, &v, sizeof(bits));
 	bits &= INT64_MAX;
 	bits -= (uint64_t)(DOUBLE_BIAS - f->bias) << DOUBLE_MANTISSA;
-	return (v < 0 ? sign : 0) | (uint32_t)(bits >> (DOUBLE_MANTISSA - f->mantissa_bits));
+	return (v < 0 ? sign : 0) | bits >> (DOUBLE_MANTISSA - f->mantissa_bits);
 }
 
 /* Converts the bits of a float to double. Infinities and NaN become large numbers, which are wrong
  * in any result. */
-static double decode(const struct format *f, uint32_t bits)
+static double decode(const struct format *f, uint64_t bits)
 {
-	const uint32_t sign = 1u << (8 * f->bytes - 1);
-	const uint32_t size = bits & (sign - 1);
-	uint64_t wide = (uint64_t)size << (DOUBLE_MANTISSA - f->mantissa_bits);
+	const uint64_t sign = 1ull << (8 * f->bytes - 1);
+	const uint64_t size = bits & (sign - 1);
+	uint64_t wide = size << (DOUBLE_MANTISSA - f->mantissa_bits);
 	double v;
 
 	if (size >> f->mantissa_bits) {
@@ -71,8 +71,10 @@ static double decode(const struct format *f, uint32_t bits)
 	return bits & sign ? -v : v;
 }
 
-static uint32_t bits_at(const struct format *f, const void *data, size_t i)
+static uint64_t bits_at(const struct format *f, const void *data, size_t i)
 {
+	if (f->bytes == 8)
+		return ((const uint64_t *)data)[i];
 	return f->bytes == 4 ? ((const uint32_t *)data)[i] : ((const uint16_t *)data)[i];
 }
 
@@ -82,10 +84,12 @@ void perf_float_fill(enum inccl_dtype dtype, void *data, size_t count, enum incc
 	const struct format f = format_of(dtype);
 
 	for (size_t i = 0; i < count; i++)
-		if (f.bytes == 4)
-			((uint32_t *)data)[i] = encode(&f, number(op, rank, i, iter));
+		if (f.bytes == 8)
+			((uint64_t *)data)[i] = encode(&f, number(op, rank, i, iter));
+		else if (f.bytes == 4)
+			((uint32_t *)data)[i] = (uint32_t)encode(&f, number(op, rank, i, iter));
 		else
-			((uint16_t *)data)[i] = encode(&f, number(op, rank, i, iter));
+			((uint16_t *)data)[i] = (uint16_t)encode(&f, number(op, rank, i, iter));
 }
 
 /* Returns the largest element, over all ranks, of the block with element i. The last block is
@@ -103,7 +107,7 @@ static double largest(const struct perf_piece *p, uint64_t i, unsigned int block
 	return most;
 }
 
-static double ulp_at(const struct format *f, uint32_t bits)
+static double ulp_at(const struct format *f, uint64_t bits)
 {
 	return fabs(decode(f, bits + 1) - decode(f, bits));
 }
@@ -111,9 +115,11 @@ static double ulp_at(const struct format *f, uint32_t bits)
 /* Returns by how much a result may differ from the exact one, if switches add floats as integers.
  * most is the largest element of its block. */
 static double fixed_bound(const struct perf_piece *p, const struct format *f, double most,
-			  uint32_t got, unsigned int float_bits)
+			  uint64_t got, unsigned int float_bits)
 {
-	const double rounding = most / ((uint64_t)1 << float_bits);
+	/* the integers of float64 have 32 bits more, and its exponents are multiples of 8 */
+	const int bits = (int)float_bits + (f->bytes == 8 ? 32 - 7 : 0);
+	const double rounding = ldexp(most, -bits);
 
 	/* the factor allows for the exact average, which is itself rounded to double */
 	return ((p->op == INCCL_AVG ? 1 : p->ranks) * rounding + ulp_at(f, got) / 2) *
@@ -123,12 +129,14 @@ static double fixed_bound(const struct perf_piece *p, const struct format *f, do
 /* Returns by how much a result may differ from the exact one, if switches add floats natively. want
  * is the exact result, and all the sum of the absolute values, or the product. */
 static double native_bound(const struct perf_piece *p, const struct format *f, double want,
-			   double all, uint32_t got, unsigned int roundings)
+			   double all, uint64_t got, unsigned int roundings)
 {
 	const bool half = f->bytes < 4;
-	/* relative error of one rounding to a type of 16 bits; 0 for float32 */
+	/* relative error of one rounding to a type of 16 bits; 0 for others */
 	const double own = half ? 0.5 / (1u << f->mantissa_bits) : 0;
-	double bound = (p->ranks - 1) * 0x1p-24 * all + (roundings - 1) * own * all;
+	/* that of one step; a product of float64 is compared with one that has been rounded, too */
+	const double step = f->bytes < 8 ? 0x1p-24 : 0x1p-52;
+	double bound = (p->ranks - 1) * step * all + (roundings - 1) * own * all;
 
 	if (p->op == INCCL_AVG)
 		bound = bound / p->ranks + own * fabs(want);
@@ -164,8 +172,7 @@ uint64_t perf_float_count_wrong(enum inccl_dtype dtype, const struct perf_piece 
 {
 	const struct format f = format_of(dtype);
 	double want, all, most = 0, bound;
-	uint64_t wrong = 0;
-	uint32_t got;
+	uint64_t wrong = 0, got;
 
 	for (size_t i = 0; i < p->count; i++) {
 		want = exact(p, i, &all);

@@ -82,17 +82,27 @@ enum inc_operator {
 
 /*
  * Types that an XDP switch treats as the integer of the same size and sign. Each has its own
- * number, so that the switch detects ranks whose descriptors differ. FLOAT32 to BFLOAT16 are floats
+ * number, so that the switch detects ranks whose descriptors differ. FLOAT32 to FLOAT64 are floats
  * that are only passed on, or that hosts have mapped to integers with the same order (MIN, MAX).
- * AGREED and FIXED are the two passes of a sum of floats (docs/floats.md): the sum's exponents and
- * its elements. The rows have the columns of INC_DTYPES.
+ * Types with INDEX are values with an index for MINLOC and MAXLOC, which hosts have mapped to
+ * integers with the same order (docs/floats.md). One of 16 bytes is two integers of 8 bytes, of
+ * which the first is compared before the second. Only MIN and MAX reduce such elements.
+ * AGREED, FIXED and FIXED64 are the two passes of a sum of floats (docs/floats.md): the sum's
+ * exponents and its elements, which are FIXED64 for float64. The rows have the columns of
+ * INC_DTYPES.
  */
-#define INC_GUISES(_)               \
-	_(FLOAT32, float32, 4, 1)   \
-	_(FLOAT16, float16, 2, 1)   \
-	_(BFLOAT16, bfloat16, 2, 1) \
-	_(AGREED, agreed, 1, 0)     \
-	_(FIXED, fixed, 4, 1)
+#define INC_GUISES(_)                          \
+	_(FLOAT32, float32, 4, 1)              \
+	_(FLOAT16, float16, 2, 1)              \
+	_(BFLOAT16, bfloat16, 2, 1)            \
+	_(FLOAT64, float64, 8, 1)              \
+	_(INT32_INDEX, int32_index, 8, 1)      \
+	_(FLOAT32_INDEX, float32_index, 8, 1)  \
+	_(INT64_INDEX, int64_index, 16, 1)     \
+	_(FLOAT64_INDEX, float64_index, 16, 1) \
+	_(AGREED, agreed, 1, 0)                \
+	_(FIXED, fixed, 4, 1)                  \
+	_(FIXED64, fixed64, 8, 1)
 
 #define INC_WIRE_DTYPES(_) INC_DTYPES(_) INC_GUISES(_)
 
@@ -109,14 +119,18 @@ enum inc_dtype {
 #undef _
 		INC_N_WIRE_DTYPES,
 	/*
-	 * Floats that a switch shall add as floats: float32, float16, bfloat16. Only switches and
-	 * hosts that have agreed on native floats accept these numbers. To all others they are
-	 * unknown types, so that no end takes one form of floats for another. Inside a program the
-	 * three are INC_DTYPE_FLOAT32 to INC_DTYPE_BFLOAT16, and inc_desc_to_wire() converts them.
+	 * Floats that a switch shall add as floats: float32, float16, bfloat16, float64. Only
+	 * switches and hosts that have agreed on native floats accept these numbers. To all others
+	 * they are unknown types, so that no end takes one form of floats for another. Inside a
+	 * program the four are INC_DTYPE_FLOAT32 to INC_DTYPE_FLOAT64, and inc_desc_to_wire()
+	 * converts them.
 	 */
 	INC_DTYPE_NATIVE = INC_N_WIRE_DTYPES,
-	INC_N_NATIVES = INC_DTYPE_BFLOAT16 - INC_DTYPE_FLOAT32 + 1,
+	INC_N_NATIVES = INC_DTYPE_FLOAT64 - INC_DTYPE_FLOAT32 + 1,
+	INC_N_INDEX_TYPES = INC_DTYPE_FLOAT64_INDEX - INC_DTYPE_INT32_INDEX + 1,
 };
+
+#define INC_PAIR_BYTES 16 /* size of the elements that are two integers */
 
 /* limit of the ranks of a communicator, because 12 bits of a descriptor name the root */
 #define INC_MAX_RANKS     4096
@@ -145,16 +159,6 @@ static inline __attribute__((always_inline)) __u32 inc_element_bytes(__u32 desc)
 	return dtype < INC_N_WIRE_DTYPES ? (1u << ((0ull INC_WIRE_DTYPES(_)) >> 3 * dtype & 7)) >> 1
 					 : 0;
 #undef _
-}
-
-/* Whether a descriptor has a known collective, operator and element type, and a message of so many
- * bytes has whole elements. The check of the length limits the pad of a packet, too. */
-static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
-{
-	__u32 element = inc_element_bytes(desc);
-
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES &&
-	       INC_DESC_OP(desc) < INC_N_WIRE_OPERATORS && element && !(bytes & (element - 1));
 }
 
 /* Returns the operator by which a switch computes an operator of a descriptor. */
@@ -239,6 +243,20 @@ static inline __attribute__((always_inline)) _Bool inc_root_gives(__u32 desc)
 static inline __attribute__((always_inline)) _Bool inc_has_root(__u32 desc)
 {
 	return INC_DESC_COLL(desc) != INC_COLL_ALLREDUCE && INC_DESC_COLL(desc) != INC_COLL_BARRIER;
+}
+
+/* Whether a descriptor has a known collective, an element type, and an operator that exists for it,
+ * and a message of so many bytes has whole elements. The check of the length limits the pad of a
+ * packet, too. */
+static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __u32 bytes)
+{
+	__u32 element = inc_element_bytes(desc), op = INC_DESC_OP(desc);
+
+	if (element == INC_PAIR_BYTES && inc_all_give(desc) && op != INC_OPERATOR_MIN &&
+	    op != INC_OPERATOR_MAX)
+		return 0;
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && op < INC_N_WIRE_OPERATORS && element &&
+	       !(bytes & (element - 1));
 }
 
 /*

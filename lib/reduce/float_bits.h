@@ -3,6 +3,9 @@
  * Computes with one floating-point element as the bits that represent it, without a branch, so
  * that the compiler vectorizes the loops around it. A conversion to float or double by the CPU is
  * either exact, or a quotient with more correct bits than are used.
+ *
+ * The functions inc_float_*() are for elements of up to 32 bits. Those of inc_wide_*() compute in
+ * 64 bits, with integers only. They are for float64, and for all types where speed does not matter.
  */
 #ifndef INC_FLOAT_BITS_H
 #define INC_FLOAT_BITS_H
@@ -21,13 +24,35 @@ struct inc_float_format {
 
 #define INC_FLOAT_INF(bits, mantissa_bits) ((1u << ((bits)-1)) - (1u << (mantissa_bits)))
 
-static const struct inc_float_format inc_float_formats[INC_N_FLOATS] = {
+static const struct inc_float_format inc_float_formats[] = {
 #define _(NAME, name, bits, mantissa)                               \
 	[INC_##NAME] = {.mantissa_bits = (mantissa),                \
 			.bias = (1 << ((bits)-2 - (mantissa))) - 1, \
 			.sign = 1u << ((bits)-1),                   \
 			.inf = INC_FLOAT_INF(bits, mantissa),       \
 			.nan = INC_FLOAT_INF(bits, mantissa) | 1u << ((mantissa)-1)},
+	INC_NARROW_FLOATS(_)
+#undef _
+};
+
+/* the same for all types */
+struct inc_wide_format {
+	int32_t mantissa_bits;
+	int32_t bias;
+	uint64_t sign;
+	uint64_t inf;
+	uint64_t nan;
+};
+
+#define INC_WIDE_INF(bits, mantissa_bits) ((1ull << ((bits)-1)) - (1ull << (mantissa_bits)))
+
+static const struct inc_wide_format inc_wide_formats[INC_N_FLOATS] = {
+#define _(NAME, name, bits, mantissa)                               \
+	[INC_##NAME] = {.mantissa_bits = (mantissa),                \
+			.bias = (1 << ((bits)-2 - (mantissa))) - 1, \
+			.sign = 1ull << ((bits)-1),                 \
+			.inf = INC_WIDE_INF(bits, mantissa),        \
+			.nan = INC_WIDE_INF(bits, mantissa) | 1ull << ((mantissa)-1)},
 	INC_FLOATS(_)
 #undef _
 };
@@ -156,6 +181,84 @@ INC_ELEMENT uint32_t inc_float_divided(const struct inc_float_format *f, uint32_
 	uint32_t signed_one = (quotient & finite) | (f->inf & ~finite) | (element & f->sign);
 
 	return (signed_one & ~nan) | (f->nan & nan);
+}
+
+/* --- 64 bits: each function does what the one above does, whose name has float in place of wide */
+
+INC_ELEMENT uint64_t inc_wide_mantissa(const struct inc_wide_format *f, uint64_t magnitude)
+{
+	uint64_t hidden = 1ull << f->mantissa_bits;
+
+	return (magnitude & (hidden - 1)) | (magnitude >= hidden ? hidden : 0);
+}
+
+INC_ELEMENT int32_t inc_wide_exponent(const struct inc_wide_format *f, uint64_t magnitude)
+{
+	int32_t field = (int32_t)(magnitude >> f->mantissa_bits);
+
+	return (field > 0 ? field : 1) - f->bias - f->mantissa_bits;
+}
+
+/* x is at most 2^63. */
+INC_ELEMENT uint64_t inc_wide_scale_rounded(uint64_t x, int32_t left)
+{
+	uint32_t right = left < 0 ? (uint32_t)-left : 0, by = right < 63 ? right : 63;
+	uint64_t half = (1ull << by) >> 1, shifted = x << (left > 0 ? left & 63 : 0);
+	uint64_t up = half > 0 ? half - 1 + (shifted >> by & 1) : 0;
+
+	return right > 63 ? 0 : (shifted + up) >> by;
+}
+
+INC_ELEMENT int64_t inc_wide_to_fixed(const struct inc_wide_format *f, uint64_t element,
+				      int32_t shift)
+{
+	uint64_t magnitude = element & (f->sign - 1);
+	uint64_t q = inc_wide_scale_rounded(inc_wide_mantissa(f, magnitude),
+					    inc_wide_exponent(f, magnitude) + shift);
+
+	return (int64_t)(element & f->sign ? 0 - q : q);
+}
+
+/* Returns 0 for 0, too. */
+INC_ELEMENT int32_t inc_wide_top_bit(uint64_t x)
+{
+	return 63 - __builtin_clzll(x | 1);
+}
+
+INC_ELEMENT uint64_t inc_wide_round(const struct inc_wide_format *f, uint64_t x, int32_t exponent)
+{
+	int32_t top = inc_wide_top_bit(x);
+	int32_t field = top + exponent + f->bias;
+	int32_t least = field > 1 ? field : 1;
+	uint64_t mantissa = inc_wide_scale_rounded(x, f->mantissa_bits - top - (least - field));
+	uint64_t magnitude = ((uint64_t)(least - 1) << f->mantissa_bits) + mantissa;
+
+	magnitude = magnitude < f->inf ? magnitude : f->inf;
+	return x > 0 ? magnitude : 0;
+}
+
+INC_ELEMENT uint64_t inc_wide_from_fixed(const struct inc_wide_format *f, int64_t sum,
+					 int32_t exponent)
+{
+	uint64_t x = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum;
+
+	return inc_wide_round(f, x, exponent) | (sum < 0 ? f->sign : 0);
+}
+
+/* The quotient has at least 61 correct bits in front of a last one, which is set if the rest is not
+ * 0. These decide the rounding. divisor: at most 2^16. */
+INC_ELEMENT uint64_t inc_wide_mean_from_fixed(const struct inc_wide_format *f, int64_t sum,
+					      int32_t exponent, uint32_t divisor)
+{
+	uint64_t x = sum < 0 ? 0 - (uint64_t)sum : (uint64_t)sum, quotient, rest;
+	int32_t up = 63 - inc_wide_top_bit(x), more = inc_wide_top_bit(divisor);
+
+	x <<= up;
+	quotient = x / divisor << more;
+	rest = x % divisor << more;
+	quotient += rest / divisor;
+	quotient = quotient >> 1 | (quotient & 1) | (rest % divisor > 0);
+	return inc_wide_round(f, quotient, exponent + 1 - up - more) | (sum < 0 ? f->sign : 0);
 }
 
 #endif

@@ -3,7 +3,7 @@
  * Reductions of floating-point numbers by switches that add integers only. docs/floats.md has the
  * results; the calls are:
  *
- * MIN, MAX: inc_float_to_order(), a MIN or MAX of integers of the same size (int32 or int16) by
+ * MIN, MAX: inc_float_to_order(), a MIN or MAX of integers of the same size (int16 to int64) by
  * the switch, inc_float_from_order(). Exact.
  *
  * SUM and AVG use fixed point with a shared exponent, in phases that all ranks run alike:
@@ -11,7 +11,7 @@
  *	inc_fixed_init()	chooses the parameters
  *	inc_fixed_heads()	heads of all blocks: MAX of uint8, INC_FIXED_HEAD_BYTES each
  *	inc_fixed_special()	if true, inc_fixed_kinds(): OR of uint8, one an element
- *	inc_fixed_put()		elements: SUM of int32, one an element
+ *	inc_fixed_put()		elements: SUM of int32, of int64 for float64, one an element
  *	inc_fixed_get()		converts the sums to the result
  *
  * The second phase is only for vectors with infinities or NaN. All ranks learn from the first phase
@@ -20,9 +20,9 @@
  *
  * A vector may be processed in chunks. first is the index of a chunk's first element in the vector,
  * and heads are always those of the whole vector. Values, kinds, integers and results are those
- * of the chunk. Everything is computed in integers, except a mean's quotient. That is a double,
- * whose error is too small to change an element (float_bits.h). So the calling thread's rounding
- * mode and "flush to zero" do not matter.
+ * of the chunk. Everything is computed in integers, except the quotients of floats of up to 32
+ * bits. These are doubles, whose error is too small to change an element (float_bits.h). So the
+ * calling thread's rounding mode and "flush to zero" do not matter.
  *
  * Like in operate.h: any thread, no state, no allocation, any alignment, any count. Buffers must
  * not overlap, except that a function whose source and destination elements have the same size may
@@ -37,11 +37,14 @@
 #include "lib/base/err.h"
 #include "lib/proto/desc.h"
 
-/* The types: _(NAME, name, bits, bits after the binary point) */
-#define INC_FLOATS(_)               \
+/* The types of up to 32 bits: _(NAME, name, bits, bits after the binary point) */
+#define INC_NARROW_FLOATS(_)        \
 	_(FLOAT32, float32, 32, 23) \
 	_(FLOAT16, float16, 16, 10) \
 	_(BFLOAT16, bfloat16, 16, 7)
+
+/* all types */
+#define INC_FLOATS(_) INC_NARROW_FLOATS(_) _(FLOAT64, float64, 64, 52)
 
 enum inc_float {
 #define _(NAME, name, bits, mantissa_bits) INC_##NAME,
@@ -72,21 +75,24 @@ void inc_float_divide(enum inc_float type, void *dst, const void *src, size_t co
 		      uint32_t divisor);
 
 /*
- * The parameters by which a vector becomes integers. Elements first..first + block - 1, first a
- * multiple of block, share an exponent e, and every finite one of them, on all ranks, is below
- * 2^e. A rank's integer is the element in units of 2^(e - bits), rounded to nearest, ties to even.
- * It is at most 2^bits, and world * 2^bits is less than 2^31, so no sum wraps. Each rank's error
- * is at most half a unit, so the error of the sum is at most world / 2 units. The result is that
- * sum, rounded once more to the type.
+ * The parameters by which a vector becomes integers, int32_t, or int64_t for float64. Elements
+ * first..first + block - 1, first a multiple of block, share an exponent e, and every finite one of
+ * them, on all ranks, is below 2^e. A rank's integer is the element in units of 2^(e - bits),
+ * rounded to nearest, ties to even. It is at most 2^bits, and world * 2^bits is less than 2^31 (or
+ * 2^63), so no sum wraps. Each rank's error is at most half a unit, so the error of the sum is at
+ * most world / 2 units. The result is that sum, rounded once more to the type.
  */
 struct inc_fixed {
 	enum inc_float type;
 	uint32_t block; /* number of elements of a block */
 	uint32_t world; /* number of ranks */
 	/* each integer of a rank is at most 2^bits; bits is 30 for one rank, 28 for four, 18 for
-	 * 4096 */
+	 * 4096, and 32 more for float64 */
 	unsigned int bits;
 };
+
+/* Returns the bytes of an integer: 4, or 8 for float64. */
+size_t inc_fixed_bytes(enum inc_float type);
 
 /* A good number of elements of a block for unknown data, with which the heads are less than 1 % of
  * the elements. */
@@ -99,7 +105,8 @@ int inc_fixed_init(struct inc_fixed *f, enum inc_float type, uint32_t block, uin
 /* The head of a block: the properties that ranks exchange before the block's elements. The result
  * is the MAX of each byte over all ranks. */
 struct inc_fixed_head {
-	/* exponent of the largest finite element: e + 126, or 0 for all elements below 2^-126 */
+	/* exponent of the largest finite element: e + 126, or 0 for all elements below 2^-126. For
+	 * float64 e is a multiple of 8: (e + 1016) / 8, or 0 for all elements below 2^-1016. */
 	uint8_t exponent;
 	uint8_t special; /* 1: the block has an infinity or NaN */
 };
@@ -126,7 +133,7 @@ enum inc_fixed_kind {
 void inc_fixed_kinds(const struct inc_fixed *f, uint8_t *kinds, const void *values, size_t count);
 
 /*
- * Sets fixed[i] (int32_t) to values[i] as this rank's part of the sum. For a value that is not
+ * Sets fixed[i] to values[i] as this rank's part of the sum. For a value that is not
  * finite it is arbitrary, because inc_fixed_get() ignores it. The heads are those of all ranks. It
  * returns -ERANGE if a value exceeds its head, because then heads are not the maxima over all
  * ranks; fixed is invalid.
@@ -136,7 +143,7 @@ int inc_fixed_put(const struct inc_fixed *f, void *fixed, const void *values,
 		  struct inc_err *err);
 
 /*
- * Sets values[i] to the sum sums[i] (int32_t) divided by divisor (1 for SUM, the number of ranks
+ * Sets values[i] to the sum sums[i] divided by divisor (1 for SUM, the number of ranks
  * for AVG; at most INC_MAX_RANKS). It is rounded once, to nearest, ties to even, and infinite if
  * it exceeds the type's largest number. A sum of 0 is +0; a negative mean that is rounded to 0 is
  * -0. The kinds are the OR over all ranks, for these elements. If kinds is NULL, all elements of
@@ -146,9 +153,10 @@ void inc_fixed_get(const struct inc_fixed *f, void *values, const void *sums,
 		   const struct inc_fixed_head *heads, const uint8_t *kinds, size_t first,
 		   size_t count, uint32_t divisor);
 
-/* Bounds of the parameter exponent in the form with one pass. */
-#define INC_FIXED_MIN_EXPONENT (-126)
-#define INC_FIXED_MAX_EXPONENT 128
+/* Bounds of the parameter exponent in the form with one pass: -126 to 128, or -1016 to 1024 for
+ * float64. */
+int inc_fixed_min_exponent(enum inc_float type);
+int inc_fixed_max_exponent(enum inc_float type);
 
 /*
  * The form with one pass. Every finite element is below 2^exponent, and all ranks pass the same

@@ -35,6 +35,15 @@ INC_ELEMENT uint32_t inc_native_bits(float x)
 	return x != x ? inc_float_formats[INC_FLOAT32].nan : inc_float_as_bits(x);
 }
 
+/* Returns the bits of a computed float64 likewise. */
+INC_ELEMENT uint64_t inc_native_bits64(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return x != x ? inc_wide_formats[INC_FLOAT64].nan : bits;
+}
+
 /* Returns `one` if chosen is 1, or `other` if it is 0. It uses a mask and no choice (?:), because
  * the compiler would make a branch of that, and a loop with a branch does not become vectors. */
 INC_ELEMENT uint32_t inc_choose(int chosen, uint32_t one, uint32_t other)

@@ -38,14 +38,14 @@ enum inc_fold_ends {
 /* A magnitude is an element's bits without the sign. Magnitudes have the order of the numbers,
  * with infinity and then NaN above all. */
 struct inc_float_kernels {
-	void (*to_order)(void *keys, const void *values, size_t count, int32_t nan_key);
+	void (*to_order)(void *keys, const void *values, size_t count, int64_t nan_key);
 	void (*from_order)(void *values, const void *keys, size_t count);
 	/* Returns the largest finite magnitude. *special becomes whether any value is not
 	 * finite. */
-	uint32_t (*scan)(const void *values, size_t count, bool *special);
+	uint64_t (*scan)(const void *values, size_t count, bool *special);
 	/* Sets fixed[i] = values[i] * 2^shift, if that fits. Returns the largest magnitude of all
 	 * values. */
-	uint32_t (*put)(void *fixed, const void *values, size_t count, int32_t shift);
+	uint64_t (*put)(void *fixed, const void *values, size_t count, int32_t shift);
 	/* Sets values[i] = sums[i] * 2^exponent. */
 	void (*get)(void *values, const void *sums, size_t count, int32_t exponent);
 	/* Sets values[i] = sums[i] * 2^exponent / divisor. */
@@ -53,6 +53,12 @@ struct inc_float_kernels {
 			 uint32_t divisor);
 	void (*divide)(void *dst, const void *src, size_t count, uint32_t divisor);
 	inc_fold sum[INC_FOLD_N_ENDS], prod[INC_FOLD_N_ENDS];
+};
+
+/* The loops of the types with an index (operate.h). largest: for MAXLOC. */
+struct inc_index_kernels {
+	void (*to_keys)(void *keys, const void *elements, size_t count, bool largest);
+	void (*from_keys)(void *elements, const void *keys, size_t count, bool largest);
 };
 
 struct inc_int_kernels {
@@ -70,6 +76,9 @@ struct inc_kernels {
 	/* Functions that set an element to 1 if it is not 0, with the same index. */
 	void (*truth[4])(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *floats[INC_N_FLOATS];
+	struct inc_index_kernels index[INC_N_INDEX_TYPES];
+	/* MIN and MAX of elements that are two int64_t each. count: of int64_t */
+	inc_fold pairs[2];
 };
 
 /* The instruction sets: generic runs on any CPU of this architecture, the others on x86 CPUs
@@ -88,7 +97,7 @@ extern const struct inc_kernels *const inc_kernel_sets[];
 const struct inc_kernels *inc_kernels(void);
 
 /* Returns the integer key of a NaN, which wins under op (MIN or MAX). */
-int32_t inc_float_nan_key(enum inc_float type, enum inc_operator op);
+int64_t inc_float_nan_key(enum inc_float type, enum inc_operator op);
 
 /* Does what inc_reduce_many() (many.h) does, with this set. */
 int inc_reduce_many_by(const struct inc_kernels *k, const struct inc_reduction *r, void *dst,

@@ -7,6 +7,7 @@
 #ifndef INC_REDUCE_KERNELS_INT_H
 #define INC_REDUCE_KERNELS_INT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -76,6 +77,43 @@
 		to[i] = (name##_t)INC_QUOTIENT_##bytes(from[i], divisor, name);        \
 	}
 INC_DTYPES(INC_INT_KERNELS)
+
+/* MIN and MAX of elements that are two numbers. If the first ones are equal, the second ones
+ * decide. */
+#define INC_PAIR_KERNEL(op, before)                                                           \
+	INC_LOOP void op##_pair_of(void *dst, const void *const *src, const unsigned int n,   \
+				   size_t count)                                              \
+	{                                                                                     \
+		int64_any *to = dst;                                                          \
+		INC_SOURCES(int64_any, from, src, n);                                         \
+                                                                                              \
+		INC_FOR_EACH(count / 2)                                                       \
+		{                                                                             \
+			int64_t x = from[0][2 * i], x2 = from[0][2 * i + 1];                  \
+                                                                                              \
+			INC_FOR_SOURCES (j, 1, n) {                                           \
+				const int64_t y = from[j][2 * i], y2 = from[j][2 * i + 1];    \
+				const bool take = (y before x) | ((y == x) & (y2 before x2)); \
+                                                                                              \
+				x = take ? y : x;                                             \
+				x2 = take ? y2 : x2;                                          \
+			}                                                                     \
+			to[2 * i] = x;                                                        \
+			to[2 * i + 1] = x2;                                                   \
+		}                                                                             \
+	}                                                                                     \
+	INC_TARGET static void op##_pair(void *dst, const void *const *src, unsigned int n,   \
+					 size_t count)                                        \
+	{                                                                                     \
+		if (n == 2)                                                                   \
+			op##_pair_of(dst, src, 2, count);                                     \
+		else if (n == 4)                                                              \
+			op##_pair_of(dst, src, 4, count);                                     \
+		else                                                                          \
+			op##_pair_of(dst, src, INC_FOLD_MOST, count);                         \
+	}
+INC_PAIR_KERNEL(min, <)
+INC_PAIR_KERNEL(max, >)
 
 /*
  * Initializes a struct inc_int_kernels. Only MIN, MAX and the division depend on the sign. The

@@ -15,38 +15,52 @@
 #include "lib/reduce/kernels_target.h"
 
 _Static_assert(__FLT_EVAL_METHOD__ == 0,
-	       "float32s are added as float32s: 32-bit x86 needs -msse2 -mfpmath=sse");
+	       "floats are added in their own type: 32-bit x86 needs -msse2 -mfpmath=sse");
 
 typedef float float32_any __attribute__((aligned(1)));
+typedef double float64_any __attribute__((aligned(1)));
 
-#define INC_FLOAT32_KERNEL(op, operator)                                                       \
-	INC_LOOP void op##_float32_of(void *dst, const void *const *src, const unsigned int n, \
-				      size_t count)                                            \
-	{                                                                                      \
-		uint32_any *to = dst;                                                          \
-		INC_SOURCES(float32_any, from, src, n);                                        \
-                                                                                               \
-		INC_FOR_EACH(count)                                                            \
-		{                                                                              \
-			float x = from[0][i];                                                  \
-                                                                                               \
-			INC_FOR_SOURCES (j, 1, n)                                              \
-				x = x operator from[j][i];                                     \
-			to[i] = inc_native_bits(x);                                            \
-		}                                                                              \
-	}                                                                                      \
-	INC_TARGET static void op##_float32(void *dst, const void *const *src, unsigned int n, \
-					    size_t count)                                      \
-	{                                                                                      \
-		if (n == 2)                                                                    \
-			op##_float32_of(dst, src, 2, count);                                   \
-		else if (n == 4)                                                               \
-			op##_float32_of(dst, src, 4, count);                                   \
-		else                                                                           \
-			op##_float32_of(dst, src, INC_FOLD_MOST, count);                       \
+/* type: the C type, and bits_of: the function that returns the bits of a result */
+#define INC_WHOLE_KERNEL(op, operator, bits, type, bits_of)                                        \
+	INC_LOOP void op##_float##bits##_of(void *dst, const void *const *src,                     \
+					    const unsigned int n, size_t count)                    \
+	{                                                                                          \
+		uint##bits##_any *to = dst;                                                        \
+		INC_SOURCES(float##bits##_any, from, src, n);                                      \
+                                                                                                   \
+		INC_FOR_EACH(count)                                                                \
+		{                                                                                  \
+			type x = from[0][i];                                                       \
+                                                                                                   \
+			INC_FOR_SOURCES (j, 1, n)                                                  \
+				x = x operator from[j][i];                                         \
+			to[i] = bits_of(x);                                                        \
+		}                                                                                  \
+	}                                                                                          \
+	INC_TARGET static void op##_float##bits(void *dst, const void *const *src, unsigned int n, \
+						size_t count)                                      \
+	{                                                                                          \
+		if (n == 2)                                                                        \
+			op##_float##bits##_of(dst, src, 2, count);                                 \
+		else if (n == 4)                                                                   \
+			op##_float##bits##_of(dst, src, 4, count);                                 \
+		else                                                                               \
+			op##_float##bits##_of(dst, src, INC_FOLD_MOST, count);                     \
 	}
-INC_FLOAT32_KERNEL(sum, +)
-INC_FLOAT32_KERNEL(prod, *)
+INC_WHOLE_KERNEL(sum, +, 32, float, inc_native_bits)
+INC_WHOLE_KERNEL(prod, *, 32, float, inc_native_bits)
+INC_WHOLE_KERNEL(sum, +, 64, double, inc_native_bits64)
+INC_WHOLE_KERNEL(prod, *, 64, double, inc_native_bits64)
+
+INC_TARGET static void divide_float64(void *dst, const void *src, size_t count, uint32_t divisor)
+{
+	const float64_any *from = src;
+	uint64_any *to = dst;
+	const double by = divisor;
+
+	INC_FOR_EACH(count)
+	to[i] = inc_native_bits64(from[i] / by);
+}
 
 /* In a part (kernels.h), the float32s that come from the upper halves of pairs follow those from
  * the lower halves. */
@@ -116,11 +130,15 @@ INC_HALVES_KERNELS(prod, bfloat16)
 INC_HALVES_KERNELS(sum, float16)
 INC_HALVES_KERNELS(prod, float16)
 
-/* The four folds of an operator, by enum inc_fold_ends. For float32 they are the same function,
- * because a part has no other form than a source. */
+/* The four folds of an operator, by enum inc_fold_ends. For float32 and float64 they are the same
+ * function, because a part has no other form than a source. */
 #define INC_ENDS_float32(op)                                           \
 	{                                                              \
 		op##_float32, op##_float32, op##_float32, op##_float32 \
+	}
+#define INC_ENDS_float64(op)                                           \
+	{                                                              \
+		op##_float64, op##_float64, op##_float64, op##_float64 \
 	}
 #define INC_ENDS_float16(op)                                                   \
 	{                                                                      \

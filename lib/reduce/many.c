@@ -23,7 +23,7 @@ struct steps {
 	 * and order maps floats to integers with the same order */
 	void (*swap)(void *dst, const void *src, size_t count);
 	const struct inc_float_kernels *order;
-	int32_t nan_key;
+	int64_t nan_key;
 	size_t bytes; /* size of an element */
 	size_t step;  /* a fold processes a multiple of this number of elements */
 	size_t block; /* number of elements of a block */
@@ -43,12 +43,28 @@ static bool as_float(enum inc_dtype type, enum inc_float *is)
 	}
 }
 
-/* Returns the integer type that represents an element type. A float type is returned unchanged. */
+/* Whether an element is two integers. */
+static bool is_pair(enum inc_dtype type)
+{
+	return inc_element_bytes(INC_DESC(0, 0, type, 0, 0)) == INC_PAIR_BYTES;
+}
+
+/* Returns the integer type that represents an element type. A float type is returned unchanged, and
+ * so is one whose elements are two integers. */
 static enum inc_dtype as_integer(enum inc_dtype type)
 {
-	if (type == INC_DTYPE_AGREED)
+	switch (type) {
+	case INC_DTYPE_AGREED:
 		return INC_DTYPE_UINT8;
-	return type == INC_DTYPE_FIXED ? INC_DTYPE_INT32 : type;
+	case INC_DTYPE_FIXED:
+		return INC_DTYPE_INT32;
+	case INC_DTYPE_FIXED64:
+	case INC_DTYPE_INT32_INDEX:
+	case INC_DTYPE_FLOAT32_INDEX:
+		return INC_DTYPE_INT64;
+	default:
+		return type;
+	}
 }
 
 bool inc_can_reduce(enum inc_operator op, enum inc_dtype type)
@@ -57,6 +73,8 @@ bool inc_can_reduce(enum inc_operator op, enum inc_dtype type)
 
 	if ((unsigned int)op >= INC_N_WIRE_OPERATORS || (unsigned int)type >= INC_N_WIRE_DTYPES)
 		return false;
+	if (is_pair(type))
+		return op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX;
 	return !as_float(type, &is) || !inc_bitwise(op);
 }
 
@@ -69,20 +87,31 @@ static void integer_steps(struct steps *s, const struct inc_kernels *k, enum inc
 		s->fold[i] = k->ints[type]->reduce[op];
 }
 
+/* Here the elements are the integers. A fold processes two of them at a time. */
+static void pair_steps(struct steps *s, const struct inc_kernels *k, enum inc_operator op)
+{
+	unsigned int i;
+
+	for (i = 0; i < INC_FOLD_N_ENDS; i++)
+		s->fold[i] = k->pairs[op == INC_OPERATOR_MAX];
+	s->step = 2;
+}
+
 static void float_steps(struct steps *s, const struct inc_kernels *k, enum inc_operator op,
 			enum inc_float type)
 {
 	const struct inc_float_kernels *f = k->floats[type];
-	bool wide = inc_float_size(type) == sizeof(float);
+	static const enum inc_dtype keys[] = {
+		[2] = INC_DTYPE_INT16, [4] = INC_DTYPE_INT32, [8] = INC_DTYPE_INT64};
 
 	if (op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX) {
 		s->order = f;
 		s->nan_key = inc_float_nan_key(type, op);
-		integer_steps(s, k, op, wide ? INC_DTYPE_INT32 : INC_DTYPE_INT16);
+		integer_steps(s, k, op, keys[s->bytes]);
 		return;
 	}
 	memcpy(s->fold, op == INC_OPERATOR_PROD ? f->prod : f->sum, sizeof(s->fold));
-	if (!wide) {
+	if (s->bytes < sizeof(float)) {
 		s->step = INC_FOLD_STEP;
 		s->block = BLOCK_BYTES / sizeof(float);
 	}
@@ -93,13 +122,16 @@ static void find_steps(struct steps *s, const struct inc_kernels *k, const struc
 {
 	enum inc_operator op = inc_operator_computed(r->op);
 	enum inc_dtype type = as_integer(r->type);
-	size_t bytes = inc_element_bytes(INC_DESC(0, 0, type, 0, 0));
+	size_t bytes =
+		is_pair(type) ? sizeof(int64_t) : inc_element_bytes(INC_DESC(0, 0, type, 0, 0));
 	enum inc_float is;
 
 	*s = (struct steps){.bytes = bytes, .step = 1, .block = BLOCK_BYTES / bytes};
 	if (r->swapped && bytes > 1 && !inc_bitwise(op))
 		s->swap = k->swap[__builtin_ctzll(bytes)];
-	if (!as_float(type, &is))
+	if (is_pair(type))
+		pair_steps(s, k, op);
+	else if (!as_float(type, &is))
 		integer_steps(s, k, op, type);
 	/* one source needs no operator, so a MIN serves, which only applies the rule for NaN */
 	else
@@ -204,6 +236,8 @@ int inc_reduce_many_by(const struct inc_kernels *k, const struct inc_reduction *
 	if (!inc_can_reduce(r->op, r->type))
 		return -EOPNOTSUPP;
 	find_steps(&s, k, r, n);
+	if (is_pair(r->type))
+		count *= INC_PAIR_BYTES / sizeof(int64_t);
 	mode = inc_fp_get();
 	inc_fp_set(INC_FP_DEFAULT);
 	reduce_blocks(&s, dst, src, n, count);

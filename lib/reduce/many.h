@@ -16,15 +16,15 @@
 struct inc_reduction {
 	/* the operator; one of INC_GUISE_OPERATORS is computed as the other one */
 	enum inc_operator op;
-	/* the type; FLOAT32, FLOAT16 and BFLOAT16 are floats, AGREED and FIXED the integers that
-	 * represent them */
+	/* the type; FLOAT32 to FLOAT64 are floats, AGREED, FIXED and FIXED64 the integers
+	 * that represent them. Those with INDEX are keys (operate.h) */
 	enum inc_dtype type;
 	bool swapped; /* the elements of the sources and of dst are not in the machine's byte
 		       * order */
 };
 
 /* Whether the operator exists for the type. Floats have SUM, AVG, PROD, MIN and MAX, integers have
- * all. */
+ * all, and keys of 16 bytes have MIN and MAX. */
 bool inc_can_reduce(enum inc_operator op, enum inc_dtype type);
 
 /*
@@ -32,10 +32,10 @@ bool inc_can_reduce(enum inc_operator op, enum inc_dtype type);
  * always in this order. So the bits of a result do not depend on the order of arrival, the CPU, or
  * the calling thread's rounding mode and handling of denormals.
  *
- * Integers wrap modulo 2^bits. A float32 is added and multiplied by IEEE 754, rounded to nearest,
- * ties to even, each time. The types float16 and bfloat16 are computed as float32, and the result
- * is rounded to the type once. MIN and MAX are exact, and -0 is below +0. A NaN makes the type's
- * quiet NaN with every operator, even if there is only one source.
+ * Integers wrap modulo 2^bits. A float32 or float64 is added and multiplied by IEEE 754, rounded to
+ * nearest, ties to even, each time. The types float16 and bfloat16 are computed as float32, and the
+ * result is rounded to the type once. MIN and MAX are exact, and -0 is below +0. A NaN makes the
+ * type's quiet NaN with every operator, even if there is only one source.
  *
  * One source may be dst itself, and sources may be equal or overlap each other. Any alignment, any
  * thread; no state, no allocation, but 24 KiB of stack. It returns -EINVAL if n is not 1 to

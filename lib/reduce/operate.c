@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Chooses the loops for this CPU, and has the integer loops under their public names. */
 #include <stdatomic.h>
+#include <string.h>
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/operate.h"
 
@@ -46,6 +47,36 @@ void inc_reduce_divide(enum inc_dtype type, void *dst, const void *src, size_t c
 void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes)
 {
 	inc_kernels()->swap[__builtin_ctzll(bytes)](dst, src, count);
+}
+
+void inc_index_to_keys(enum inc_dtype type, bool largest, void *keys, const void *elements,
+		       size_t count)
+{
+	inc_kernels()->index[type - INC_DTYPE_INT32_INDEX].to_keys(keys, elements, count, largest);
+}
+
+void inc_index_from_keys(enum inc_dtype type, bool largest, void *elements, const void *keys,
+			 size_t count)
+{
+	inc_kernels()->index[type - INC_DTYPE_INT32_INDEX].from_keys(elements, keys, count,
+								     largest);
+}
+
+void inc_index_swap(enum inc_dtype type, void *dst, const void *src, size_t count)
+{
+	const uint8_t *from = src;
+	uint8_t *to = dst;
+	size_t i;
+
+	if (type == INC_DTYPE_INT32_INDEX || type == INC_DTYPE_FLOAT32_INDEX) {
+		inc_reduce_swap(dst, src, 2 * count, sizeof(uint32_t));
+		return;
+	}
+	for (i = 0; i < count * INC_PAIR_BYTES; i += INC_PAIR_BYTES) {
+		inc_reduce_swap(to + i, from + i, 1, sizeof(uint64_t));
+		inc_reduce_swap(to + i + 8, from + i + 8, 1, sizeof(uint32_t));
+		memcpy(to + i + 12, from + i + 12, sizeof(uint32_t));
+	}
 }
 
 void inc_reduce_truth(void *dst, const void *src, size_t count, size_t bytes)

@@ -12,6 +12,7 @@
 #ifndef INC_REDUCE_OPERATE_H
 #define INC_REDUCE_OPERATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/proto/desc.h"
@@ -39,5 +40,19 @@ void inc_reduce_swap(void *dst, const void *src, size_t count, size_t bytes);
 /* Sets dst[i] to 1 if src[i] is not 0, otherwise to 0. bytes: the size of an element, as for
  * inc_reduce_swap(). AND, OR and XOR of such elements are the logical operators. */
 void inc_reduce_truth(void *dst, const void *src, size_t count, size_t bytes);
+
+/*
+ * Elements with an index for MINLOC and MAXLOC (types with INDEX). An element is a value, an
+ * int32_t and, in 16 bytes, padding. Its key is one int64_t, or two that are compared one after the
+ * other. MIN of keys, or MAX if they were made with `largest`, chooses the element with the
+ * smallest or largest value, and among equal ones that with the lowest index. A NaN wins, and -0 is
+ * below +0. The buffers must not overlap. In elements that are made of keys the padding is 0.
+ */
+void inc_index_to_keys(enum inc_dtype type, bool largest, void *keys, const void *elements,
+		       size_t count);
+void inc_index_from_keys(enum inc_dtype type, bool largest, void *elements, const void *keys,
+			 size_t count);
+/* Reverses the bytes of value and index of each element. */
+void inc_index_swap(enum inc_dtype type, void *dst, const void *src, size_t count);
 
 #endif

@@ -2,6 +2,8 @@
 /* The table of one instruction set, INC_SET (lib/room.mk compiles this once for each). */
 #include <string.h>
 #include "lib/reduce/kernels.h"
+#include "lib/reduce/kernels_float.h"
+#include "lib/reduce/kernels_int.h"
 #include "lib/reduce/kernels_loop.h"
 #include "lib/reduce/kernels_target.h"
 
@@ -44,14 +46,18 @@ INC_DTYPES(_)
 INC_FLOATS(_)
 #undef _
 
-const struct inc_kernels INC_OF_SET(kernels) = {.name = INC_SET_NAME,
-						.usable = usable,
-						.swap = {swap_8, swap_16, swap_32, swap_64},
-						.truth = {truth_8, truth_16, truth_32, truth_64},
+const struct inc_kernels INC_OF_SET(kernels) = {
+	.name = INC_SET_NAME,
+	.usable = usable,
+	.swap = {swap_8, swap_16, swap_32, swap_64},
+	.truth = {truth_8, truth_16, truth_32, truth_64},
 #define _(NAME, name, bytes, has_sign) .ints[INC_DTYPE_##NAME] = &INC_OF_SET(name),
-						INC_DTYPES(_)
+	INC_DTYPES(_)
 #undef _
 #define _(NAME, name, bits, mantissa_bits) .floats[INC_##NAME] = &INC_OF_SET(name),
-							INC_FLOATS(_)
+		INC_FLOATS(_)
 #undef _
+			.index = {INC_INDEX_TABLE(INT32, int32), INC_INDEX_TABLE(FLOAT32, float32),
+				  INC_INDEX_TABLE(INT64, int64), INC_INDEX_TABLE(FLOAT64, float64)},
+	.pairs = {min_pair, max_pair},
 };

@@ -107,10 +107,9 @@ static const struct {
 	enum inc_dtype type;
 	size_t bytes;
 } types[] = {
-	{"int32", INC_DTYPE_INT32, 4},
-	{"float32", INC_DTYPE_FLOAT32, 4},
-	{"float16", INC_DTYPE_FLOAT16, 2},
-	{"bfloat16", INC_DTYPE_BFLOAT16, 2},
+	{"int32", INC_DTYPE_INT32, 4},     {"float32", INC_DTYPE_FLOAT32, 4},
+	{"float16", INC_DTYPE_FLOAT16, 2}, {"bfloat16", INC_DTYPE_BFLOAT16, 2},
+	{"float64", INC_DTYPE_FLOAT64, 8},
 };
 #define N_TYPES (sizeof(types) / sizeof(*types))
 

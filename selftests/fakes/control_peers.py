@@ -16,7 +16,7 @@ from libtest import Failure, expect
 TIMEOUT_S = 10
 QPNS = itertools.count(0x100)  # of members: each number is used once
 SWITCHES = itertools.count()  # numbers for switches that choose queue pair numbers themselves
-FLOATS = ["float32", "float16", "bfloat16"]
+FLOATS = ["float32", "float16", "bfloat16", "float64"]
 
 
 def engines(names, kinds=("soft",), types=FLOATS, operators=("sum", "min", "max", "prod"), payload=2048,

@@ -234,6 +234,16 @@ static int64_t combine(enum inc_operator op, int64_t a, int64_t b)
 	}
 }
 
+/* Combines two elements of two numbers each. The second numbers count if the first are equal. */
+static void combine_pair(enum inc_operator op, uint8_t *into, const uint8_t *from, bool big)
+{
+	const size_t at = memcmp(into, from, 8) ? 0 : 8;
+	const int64_t a = element(into + at, 8, true, big), b = element(from + at, 8, true, big);
+
+	if (combine(op, a, b) == b)
+		memcpy(into, from, 16);
+}
+
 void fake_switch_combine(const struct fake_switch *sw, uint32_t desc, uint8_t *into,
 			 const uint8_t *from, size_t len)
 {
@@ -244,7 +254,9 @@ void fake_switch_combine(const struct fake_switch *sw, uint32_t desc, uint8_t *i
 	const bool sign = has_sign[INC_DESC_DTYPE(desc)];
 	const size_t size = inc_element_bytes(desc);
 
-	for (size_t at = 0; at < len; at += size)
+	for (size_t at = 0; size == 16 && at < len; at += size)
+		combine_pair(INC_DESC_OP(desc), into + at, from + at, big);
+	for (size_t at = 0; size < 16 && at < len; at += size)
 		put_element(into + at, size, big,
 			    combine(INC_DESC_OP(desc), element(into + at, size, sign, big),
 				    element(from + at, size, sign, big)));

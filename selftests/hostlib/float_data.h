@@ -12,13 +12,13 @@
 #include "hostlib/include/inccl.h"
 
 /* float_bits() returns an element's bits, float_value() its exact value. */
-uint32_t float_bits(enum inccl_dtype dtype, const void *array, size_t i);
-double float_value(enum inccl_dtype dtype, uint32_t bits);
+uint64_t float_bits(enum inccl_dtype dtype, const void *array, size_t i);
+double float_value(enum inccl_dtype dtype, uint64_t bits);
 /* The quiet NaN of the type. */
-uint32_t float_nan(enum inccl_dtype dtype);
+uint64_t float_nan(enum inccl_dtype dtype);
 
 /*
- * Fills an array with numbers whose sums are exact in long double, and that are smaller than
+ * Fills an array with numbers whose sums are exact in 113 bits, and that are smaller than
  * 2^FLOAT_BELOW. With `special`, every 37th element may be infinite or NaN.
  */
 #define FLOAT_BELOW 4
@@ -40,6 +40,6 @@ struct float_given {
 
 /* Asserts that `bits` are a permitted result of op for element i. For SUM and AVG the result must
  * be within the error bound. */
-void float_check(const struct float_given *given, enum inccl_op op, size_t i, uint32_t bits);
+void float_check(const struct float_given *given, enum inccl_op op, size_t i, uint64_t bits);
 
 #endif

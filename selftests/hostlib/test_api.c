@@ -433,19 +433,28 @@ static void words(void **state)
 		const char *name;
 		enum inccl_op op;
 	} ops[] = {
-		{"sum", INCCL_SUM}, {"min", INCCL_MIN},   {"max", INCCL_MAX}, {"prod", INCCL_PROD},
-		{"and", INCCL_AND}, {"or", INCCL_OR},     {"xor", INCCL_XOR}, {"land", INCCL_LAND},
-		{"lor", INCCL_LOR}, {"lxor", INCCL_LXOR},
+		{"sum", INCCL_SUM},   {"min", INCCL_MIN},       {"max", INCCL_MAX},
+		{"prod", INCCL_PROD}, {"and", INCCL_AND},       {"or", INCCL_OR},
+		{"xor", INCCL_XOR},   {"land", INCCL_LAND},     {"lor", INCCL_LOR},
+		{"lxor", INCCL_LXOR}, {"minloc", INCCL_MINLOC}, {"maxloc", INCCL_MAXLOC},
 	};
 	static const struct {
 		const char *name;
 		enum inccl_dtype type;
 		size_t size;
 	} types[] = {
-		{"int32", INCCL_INT32, 4}, {"uint32", INCCL_UINT32, 4},
-		{"int64", INCCL_INT64, 8}, {"uint64", INCCL_UINT64, 8},
-		{"int16", INCCL_INT16, 2}, {"uint16", INCCL_UINT16, 2},
-		{"int8", INCCL_INT8, 1},   {"uint8", INCCL_UINT8, 1},
+		{"int32", INCCL_INT32, 4},
+		{"uint32", INCCL_UINT32, 4},
+		{"int64", INCCL_INT64, 8},
+		{"uint64", INCCL_UINT64, 8},
+		{"int16", INCCL_INT16, 2},
+		{"uint16", INCCL_UINT16, 2},
+		{"int8", INCCL_INT8, 1},
+		{"uint8", INCCL_UINT8, 1},
+		{"int32_index", INCCL_INT32_INDEX, 8},
+		{"float32_index", INCCL_FLOAT32_INDEX, 8},
+		{"int64_index", INCCL_INT64_INDEX, 16},
+		{"float64_index", INCCL_FLOAT64_INDEX, 16},
 	};
 	enum inccl_collective c;
 	enum inccl_dtype d;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Integers of every type, in collectives whose blocks do not end with a packet. */
+/* Integers of every type, in collectives whose blocks do not end with a packet; values with an
+ * index, and complex numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <complex.h>
+#include <errno.h>
 #include <string.h>
 #include "selftests/fakes/switch.h"
 
@@ -113,6 +116,166 @@ static void logical(enum inccl_dtype dtype)
 	}
 }
 
+/* Values with an index, as C has them. */
+union indexed {
+	struct {
+		int32_t value, index;
+	} int32;
+	struct {
+		float value;
+		int32_t index;
+	} float32;
+	struct {
+		int64_t value;
+		int32_t index, padding;
+	} int64;
+	struct {
+		double value;
+		int32_t index, padding;
+	} float64;
+};
+
+static void put_indexed(enum inccl_dtype dtype, void *array, size_t i, int value, int32_t index)
+{
+	const size_t size = inccl_dtype_size(dtype);
+	union indexed e = {};
+
+	if (size == 16)
+		e.int64.padding = 99; /* it may be anything */
+	if (dtype == INCCL_INT32_INDEX)
+		e.int32.value = value;
+	else if (dtype == INCCL_FLOAT32_INDEX)
+		e.float32.value = (float)value;
+	else if (dtype == INCCL_INT64_INDEX)
+		e.int64.value = value;
+	else
+		e.float64.value = value;
+	if (size == 16)
+		e.int64.index = index;
+	else
+		e.int32.index = index;
+	memcpy((uint8_t *)array + i * size, &e, size);
+}
+
+/* The value and the index of a rank's element. Several ranks have the same value, and any of them
+ * may have the lowest index. */
+static int value_of(unsigned int rank, size_t i)
+{
+	return (int)((i * 7 + rank * (i % 3)) % 5) - 2;
+}
+
+static int32_t index_of(unsigned int rank, size_t i)
+{
+	return (int32_t)((rank + i) % FAKE_SWITCH_RANKS) - 1;
+}
+
+static void check_indexed(enum inccl_dtype dtype, enum inccl_op op, const void *recv)
+{
+	const size_t size = inccl_dtype_size(dtype);
+	uint8_t want[16];
+
+	for (size_t i = 0; i < TYPED_COUNT; i++) {
+		unsigned int best = 0;
+
+		for (unsigned int r = 1; r < sw.conf.ranks; r++) {
+			const int a = value_of(r, i), b = value_of(best, i);
+
+			if (a == b ? index_of(r, i) < index_of(best, i)
+				   : (a > b) == (op == INCCL_MAXLOC))
+				best = r;
+		}
+		put_indexed(dtype, want, 0, value_of(best, i), index_of(best, i));
+		if (size == 16)
+			memset(want + 12, 0, 4);
+		assert_memory_equal((const uint8_t *)recv + i * size, want, size);
+	}
+}
+
+/* The switch compares keys. Broadcast passes the elements on as they are, with their padding. */
+static void indexed(enum inccl_dtype dtype)
+{
+	const unsigned int ranks = sw.conf.ranks;
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
+	const size_t bytes = TYPED_COUNT * inccl_dtype_size(dtype);
+
+	for (enum inccl_op op = INCCL_MINLOC; op <= INCCL_MAXLOC; op++) {
+		for (unsigned int r = 0; r < ranks; r++) {
+			for (size_t i = 0; i < TYPED_COUNT; i++)
+				put_indexed(dtype, buffers[r].send, i, value_of(r, i),
+					    index_of(r, i));
+			assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, buffers[r].send,
+							       buffers[r].recv, TYPED_COUNT, dtype,
+							       op, NULL, &requests[r]),
+					 0);
+		}
+		fake_switch_finish(&sw, requests);
+		for (unsigned int r = 0; r < ranks; r++)
+			check_indexed(dtype, op, buffers[r].recv);
+	}
+	for (unsigned int r = 0; r < ranks; r++)
+		assert_int_equal(inccl_broadcast_start(sw.rank[r].comm, buffers[r].send,
+						       buffers[r].recv, TYPED_COUNT, dtype, 1, NULL,
+						       &requests[r]),
+				 0);
+	fake_switch_finish(&sw, requests);
+	for (unsigned int r = 0; r < ranks; r++)
+		assert_memory_equal(buffers[r].recv, buffers[1].send, bytes);
+}
+
+static void refused(enum inccl_dtype dtype, enum inccl_op op, int offset, int error,
+		    const char *text)
+{
+	char why[256] = "";
+	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
+
+	assert_int_equal(inccl_allreduce(sw.rank[0].comm, (uint8_t *)buffers[0].send + offset,
+					 (uint8_t *)buffers[0].recv + offset, 1, dtype, op, &opts),
+			 error);
+	if (!strstr(why, text))
+		fail_msg("%s", why);
+}
+
+/* Values with an index have two operators, which no other type has. They are aligned as in C. */
+static void refused_indices(void **state)
+{
+	fake_switch_up(&sw,
+		       &(struct fake_switch_conf){.ranks = 1, .window = 3, .message_packets = 1});
+	refused(INCCL_INT32, INCCL_MINLOC, 0, -EOPNOTSUPP,
+		"minloc of int32: minloc and maxloc are for values with an index");
+	refused(INCCL_FLOAT32, INCCL_MAXLOC, 0, -EOPNOTSUPP, "maxloc of float32: minloc and");
+	refused(INCCL_FLOAT64_INDEX, INCCL_MAX, 0, -EOPNOTSUPP, "max of float64_index: minloc and");
+	refused(INCCL_INT32_INDEX, INCCL_SUM, 0, -EOPNOTSUPP, "sum of int32_index: minloc and");
+	refused(INCCL_INT32_INDEX, INCCL_MINLOC, 2, -EINVAL, "is not aligned to 4 bytes");
+	refused(INCCL_INT64_INDEX, INCCL_MINLOC, 4, -EINVAL, "is not aligned to 8 bytes");
+	fake_switch_silent(&sw);
+	fake_switch_down(&sw);
+}
+
+/* A sum of complex numbers is a sum of twice as many floats. */
+static void complex_sum(void **state)
+{
+	const struct fake_switch_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
+	double _Complex *send[FAKE_SWITCH_RANKS], *recv[FAKE_SWITCH_RANKS];
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
+
+	fake_switch_up(&sw, &conf);
+	for (unsigned int r = 0; r < conf.ranks; r++) {
+		send[r] = (double _Complex *)buffers[r].send;
+		recv[r] = (double _Complex *)buffers[r].recv;
+		for (size_t i = 0; i < TYPED_COUNT; i++)
+			send[r][i] = CMPLX((double)i + r, -(double)(i * r));
+		assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, send[r], recv[r],
+						       2 * TYPED_COUNT, INCCL_FLOAT64, INCCL_SUM,
+						       NULL, &requests[r]),
+				 0);
+	}
+	fake_switch_finish(&sw, requests);
+	for (unsigned int r = 0; r < conf.ranks; r++)
+		for (size_t i = 0; i < TYPED_COUNT; i++)
+			assert_true(recv[r][i] == CMPLX(3.0 * (double)i + 3, -3.0 * (double)i));
+	fake_switch_down(&sw);
+}
+
 static void every_integer_type(void **state)
 {
 	struct fake_switch_conf conf = {.ranks = 3, .window = 3, .message_packets = 1};
@@ -122,6 +285,9 @@ static void every_integer_type(void **state)
 		fake_switch_up(&sw, &conf);
 		for (enum inccl_dtype dtype = 0; dtype < INCCL_FLOAT32; dtype++)
 			typed(dtype), logical(dtype);
+		for (enum inccl_dtype dtype = INCCL_INT32_INDEX; dtype <= INCCL_FLOAT64_INDEX;
+		     dtype++)
+			indexed(dtype);
 		fake_switch_down(&sw);
 	}
 }
@@ -130,6 +296,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_integer_type),
+		cmocka_unit_test(refused_indices),
+		cmocka_unit_test(complex_sum),
 	};
 
 	return cmocka_run_group_tests_name("collectives, types", tests, NULL, NULL);

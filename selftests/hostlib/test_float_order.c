@@ -121,6 +121,7 @@ static void different_calls_have_different_descriptors(void **state)
 		{INCCL_MIN, INCCL_INT32},   {INCCL_MIN, INCCL_FLOAT32},  {INCCL_MIN, INCCL_INT16},
 		{INCCL_MIN, INCCL_FLOAT16}, {INCCL_MIN, INCCL_BFLOAT16}, {INCCL_MAX, INCCL_UINT8},
 		{INCCL_SUM, INCCL_FLOAT32}, {INCCL_SUM, INCCL_INT32},    {INCCL_AVG, INCCL_INT32},
+		{INCCL_MIN, INCCL_INT64},   {INCCL_MIN, INCCL_FLOAT64},  {INCCL_SUM, INCCL_INT64},
 	};
 	const unsigned int n = sizeof(calls) / sizeof(calls[0]);
 	uint32_t first[sizeof(calls) / sizeof(calls[0])];

@@ -30,10 +30,10 @@ struct run {
 };
 
 static struct buffers {
-	uint32_t given[FAKE_SWITCH_RANKS *
+	uint64_t given[FAKE_SWITCH_RANKS *
 		       MOST]; /* copy of the send buffers, made before the call */
-	uint32_t send[FAKE_SWITCH_RANKS * MOST];
-	uint32_t recv[MOST + GUARD];
+	uint64_t send[FAKE_SWITCH_RANKS * MOST];
+	uint64_t recv[MOST + GUARD];
 	void *got;
 } buffers[FAKE_SWITCH_RANKS];
 
@@ -175,7 +175,7 @@ static void all_of(const struct fake_switch_conf *conf)
 	static const enum inccl_op ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX};
 
 	fake_switch_up(&sw, conf);
-	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
+	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_FLOAT64; dtype++)
 		for (unsigned int o = 0; o < 4; o++) {
 			struct run run = {.dtype = dtype, .op = ops[o]};
 
@@ -211,11 +211,11 @@ static void carried_as_they_are(void **state)
 	const struct fake_switch_conf conf = {
 		.ranks = 3, .window = 4, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK};
 	struct inccl_request *requests[FAKE_SWITCH_RANKS];
-	uint32_t gathered[FAKE_SWITCH_RANKS][3 * 75];
+	uint64_t gathered[FAKE_SWITCH_RANKS][3 * 75];
 	const size_t count = 75;
 
 	fake_switch_up(&sw, &conf);
-	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++) {
+	for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_FLOAT64; dtype++) {
 		const size_t bytes = count * inccl_dtype_size(dtype);
 
 		for (unsigned int r = 0; r < conf.ranks; r++) {
@@ -244,11 +244,11 @@ static void carried_as_they_are(void **state)
 
 static void words(void **state)
 {
-	static const char *const names[] = {"float32", "float16", "bfloat16"};
-	static const size_t sizes[] = {4, 2, 2};
+	static const char *const names[] = {"float32", "float16", "bfloat16", "float64"};
+	static const size_t sizes[] = {4, 2, 2, 8};
 	enum inccl_dtype dtype;
 
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < 4; i++) {
 		assert_int_equal(inccl_dtype_parse(names[i], &dtype), 0);
 		assert_int_equal(dtype, INCCL_FLOAT32 + i);
 		assert_string_equal(inccl_dtype_name(dtype), names[i]);
@@ -257,7 +257,7 @@ static void words(void **state)
 	/* the numbers between integer and float types, and after the last type, are no types */
 	for (dtype = INCCL_UINT8 + 1; dtype < INCCL_FLOAT32; dtype++)
 		assert_true(!inccl_dtype_name(dtype) && !inccl_dtype_size(dtype));
-	assert_null(inccl_dtype_name(INCCL_BFLOAT16 + 1));
+	assert_null(inccl_dtype_name(INCCL_FLOAT64_INDEX + 1));
 }
 
 int main(void)

@@ -150,8 +150,8 @@ static void two_thousand_million(void **state)
 			 0);
 	limit(0);
 	assert_int_equal(fake_transport_bytes(INC_OPERATOR_SUM), count * sizeof(int32_t));
-	/* each section has 14 bytes of parameters in addition to the exponents */
-	assert_int_equal(fake_transport_bytes(INC_OPERATOR_MAX), sections * 14 + heads * 2);
+	/* each section has 16 bytes of parameters in addition to the exponents */
+	assert_int_equal(fake_transport_bytes(INC_OPERATOR_MAX), sections * 16 + heads * 2);
 	down();
 	munmap((void *)zeros, count * sizeof(*zeros));
 }
@@ -238,15 +238,15 @@ static void no_memory(void **state)
 
 #define MOST (3 * INCCL_FLOATS_PIECE + 1000)
 
-static uint32_t given[2 * MOST], taken[MOST];
-static int32_t sums[2 * MOST];
+static uint64_t given[2 * MOST], taken[MOST];
+static int64_t sums[2 * MOST];
 static struct inc_fixed_head heads[2 * MOST];
 static uint8_t kinds[2 * MOST];
 
 /* Fills the contribution with random bits. Some parts of the vector may have infinities and NaN. */
 static void fill_wildly(enum inccl_dtype dtype, size_t count)
 {
-	const uint32_t calm = dtype == INCCL_FLOAT32 ? 0xbfffffff : 0xbfff;
+	const uint32_t calm = inccl_dtype_size(dtype) >= 4 ? 0xbfffffff : 0xbfff;
 	uint32_t x = 2463534242u;
 
 	for (size_t i = 0; i < count; i++) {
@@ -255,7 +255,9 @@ static void fill_wildly(enum inccl_dtype dtype, size_t count)
 		x ^= x << 5;
 		x &= i / 100000 % 2 ? UINT32_MAX : calm;
 		if (dtype == INCCL_FLOAT32)
-			given[i] = x;
+			((uint32_t *)given)[i] = x;
+		else if (dtype == INCCL_FLOAT64)
+			given[i] = (uint64_t)x << 32 | x * 2654435761u;
 		else
 			((uint16_t *)given)[i] = x;
 	}
@@ -315,6 +317,7 @@ static void same_bits(void **state)
 		same_bits_of(INCCL_FLOAT16, blocks[i], 1, i % 2 == 0);
 		same_bits_of(INCCL_BFLOAT16, blocks[i], 2, i % 2);
 		same_bits_of(INCCL_FLOAT32, blocks[i], 2, i % 2 == 0);
+		same_bits_of(INCCL_FLOAT64, blocks[i], 1 + i % 2, i % 2);
 	}
 }
 

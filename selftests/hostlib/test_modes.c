@@ -10,20 +10,21 @@
 #include <errno.h>
 #include <string.h>
 #include "lib/proto/desc.h"
+#include "lib/reduce/floats.h"
 #include "selftests/fakes/switch.h"
 #include "selftests/reduce/numbers.h"
 
 #define COUNT 900 /* elements in a collective: several messages of each type */
 
 static struct fake_switch sw;
-static uint8_t given[FAKE_SWITCH_RANKS][COUNT * 4], got[FAKE_SWITCH_RANKS][COUNT * 4];
+static uint8_t given[FAKE_SWITCH_RANKS][COUNT * 8], got[FAKE_SWITCH_RANKS][COUNT * 8];
 static char why[256];
 
-static uint32_t turned(enum inc_float type, uint32_t bits)
+static uint64_t turned(enum inc_float type, uint64_t bits)
 {
 	if (sw.conf.byte_order == INCCL_ORDER_LITTLE)
 		return bits;
-	return type == INC_FLOAT32 ? __builtin_bswap32(bits) : __builtin_bswap16(bits);
+	return __builtin_bswap64(bits) >> (64 - 8 * inc_float_size(type));
 }
 
 /* Plays the switch's reduction of floats, which adds one rank after the other. */
@@ -36,7 +37,7 @@ static void reduce_floats(const struct fake_switch *l, uint32_t desc, uint8_t *r
 		for (unsigned int r = 0; r < l->conf.ranks; r++) {
 			y = any_float_value(
 				type, turned(type, float_bits(type, fake_switch_given(l, r), i)));
-			x = r ? float_result(INC_DESC_OP(desc), x, y) : y;
+			x = r ? float_result(type, INC_DESC_OP(desc), x, y) : y;
 		}
 		set_float_bits(type, result, i, turned(type, any_float_nearest(type, x)));
 	}
@@ -57,18 +58,18 @@ static enum inc_float type_of(enum inccl_dtype dtype)
 
 /* The expected result for element i: the operator over all ranks in their order. For an average,
  * the sum is divided. */
-static uint32_t want(enum inccl_dtype dtype, enum inccl_op op, size_t i)
+static uint64_t want(enum inccl_dtype dtype, enum inccl_op op, size_t i)
 {
 	const enum inc_float type = type_of(dtype);
 	long double x = any_float_value(type, float_bits(type, given[0], i));
-	uint32_t bits;
+	uint64_t bits;
 
 	for (unsigned int r = 1; r < sw.conf.ranks; r++)
-		x = float_result((enum inc_operator)op, x,
+		x = float_result(type, (enum inc_operator)op, x,
 				 any_float_value(type, float_bits(type, given[r], i)));
 	bits = any_float_nearest(type, x);
 	if (op == INCCL_AVG)
-		bits = any_float_nearest(type, any_float_value(type, bits) / sw.conf.ranks);
+		bits = any_float_quotient(type, any_float_value(type, bits), sw.conf.ranks);
 	return bits;
 }
 
@@ -76,11 +77,11 @@ static void fill(enum inccl_dtype dtype, uint64_t seed)
 {
 	for (unsigned int r = 0; r < sw.conf.ranks; r++)
 		for (size_t i = 0; i < COUNT; i++) {
-			uint32_t bits = random_finite(type_of(dtype), &seed);
+			uint64_t bits = random_finite(type_of(dtype), &seed);
 
 			if (random_below(&seed, 40) == 0)
 				/* these bits may also be infinities and NaN */
-				bits = (uint32_t)random_u64(&seed);
+				bits = random_u64(&seed);
 			set_float_bits(type_of(dtype), given[r], i, bits);
 		}
 }
@@ -110,7 +111,7 @@ static void native_floats(void **state)
 	for (unsigned int order = 0; order < 2; order++) {
 		conf.byte_order = order ? INCCL_ORDER_NETWORK : INCCL_ORDER_LITTLE;
 		fake_switch_up(&sw, &conf);
-		for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_BFLOAT16; dtype++)
+		for (enum inccl_dtype dtype = INCCL_FLOAT32; dtype <= INCCL_FLOAT64; dtype++)
 			for (unsigned int o = 0; o < 5; o++)
 				all_reduce(dtype, ops[o], NULL);
 		assert_true(fake_switch_logged(&sw,
@@ -186,15 +187,14 @@ static void reported_fields(void **state)
 	fake_switch_down(&sw);
 }
 
-static void refuse(enum inccl_op op, enum inccl_mode mode, const char *text)
+static void refuse(enum inccl_dtype dtype, enum inccl_op op, enum inccl_mode mode, const char *text)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .mode = mode, .error = why,
 		   .error_size = sizeof(why));
 
 	why[0] = 0;
-	assert_int_equal(
-		inccl_allreduce(sw.rank[0].comm, given[0], got[0], 4, INCCL_FLOAT32, op, &opts),
-		-EOPNOTSUPP);
+	assert_int_equal(inccl_allreduce(sw.rank[0].comm, given[0], got[0], 4, dtype, op, &opts),
+			 -EOPNOTSUPP);
 	if (!strstr(why, text))
 		fail_msg("%s", why);
 	assert_null(inccl_communicator_error(sw.rank[0].comm));
@@ -218,11 +218,16 @@ static void rejected_calls(void **state)
 		conf.mode = cases[i].mode;
 		conf.native = cases[i].native;
 		fake_switch_up(&sw, &conf);
-		refuse(INCCL_AND, INCCL_MODE_SENDRECV, "and of float32: floats have sum");
-		if (cases[i].prod)
-			refuse(INCCL_PROD, INCCL_MODE_SENDRECV, cases[i].prod);
+		refuse(INCCL_FLOAT32, INCCL_AND, INCCL_MODE_SENDRECV,
+		       "and of float32: floats have sum");
+		if (cases[i].prod) {
+			refuse(INCCL_FLOAT32, INCCL_PROD, INCCL_MODE_SENDRECV, cases[i].prod);
+			refuse(INCCL_FLOAT64, INCCL_PROD, INCCL_MODE_SENDRECV,
+			       "prod of float64: floats go through ");
+		}
 		if (!cases[i].write)
-			refuse(INCCL_SUM, INCCL_MODE_WRITE, "mode write: a switch of ");
+			refuse(INCCL_FLOAT32, INCCL_SUM, INCCL_MODE_WRITE,
+			       "mode write: a switch of ");
 		fake_switch_silent(&sw); /* the rejected calls have sent nothing */
 		fake_switch_down(&sw);
 	}

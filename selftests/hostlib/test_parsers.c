@@ -97,12 +97,12 @@ static void npy_types(void **state)
 		enum inccl_dtype dtype;
 		size_t bytes;
 	} types[] = {
-		{"<i4", INCCL_INT32, 12},  {"<u4", INCCL_UINT32, 12}, {"<i8", INCCL_INT64, 24},
-		{"<u8", INCCL_UINT64, 24}, {"<i2", INCCL_INT16, 6},   {"<u2", INCCL_UINT16, 6},
-		{"|i1", INCCL_INT8, 3},    {"|u1", INCCL_UINT8, 3},   {"<f4", INCCL_FLOAT32, 12},
-		{"<f2", INCCL_FLOAT16, 6},
+		{"<i4", INCCL_INT32, 12},  {"<u4", INCCL_UINT32, 12},  {"<i8", INCCL_INT64, 24},
+		{"<u8", INCCL_UINT64, 24}, {"<i2", INCCL_INT16, 6},    {"<u2", INCCL_UINT16, 6},
+		{"|i1", INCCL_INT8, 3},    {"|u1", INCCL_UINT8, 3},    {"<f4", INCCL_FLOAT32, 12},
+		{"<f2", INCCL_FLOAT16, 6}, {"<f8", INCCL_FLOAT64, 24},
 	};
-	static const char *const others[] = {">i4", ">f4", "=f4", "<f8", "<f1", "<c8", "<i3",
+	static const char *const others[] = {">i4", ">f4", "=f4", ">f8", "<f1", "<c8", "<i3",
 					     "|b1", "<u1", "<V2", "f4",  "<f",  ""};
 	char dict[128];
 	struct npy npy;
@@ -134,7 +134,7 @@ static void npy_bad(void **state)
 		"{'descr': '<i4', 'fortran_order': False}",
 		"{'descr': '<i4', 'fortran_order': True, 'shape': (2,)}",
 		"{'descr': '>i4', 'fortran_order': False, 'shape': (2,)}",
-		"{'descr': '<f8', 'fortran_order': False, 'shape': (2,)}",
+		"{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}",
 		"{'descr': [('a', '<i4')], 'fortran_order': False, 'shape': (2,)}",
 		"{'descr': '<i4', 'fortran_order': 0, 'shape': (2,)}",
 		"{'descr': '<i4', 'fortran_order': False, 'shape': (2)}",

@@ -23,9 +23,9 @@
 #define ROOT  1
 #define ITER  4
 
-static uint64_t given[RANKS][COUNT + PERF_GUARD_BYTES / 8];
-static uint64_t send_memory[COUNT + PERF_GUARD_BYTES / 8],
-	recv_memory[COUNT + PERF_GUARD_BYTES / 8];
+static uint64_t given[RANKS][2 * COUNT + PERF_GUARD_BYTES / 8];
+static uint64_t send_memory[2 * COUNT + PERF_GUARD_BYTES / 8],
+	recv_memory[2 * COUNT + PERF_GUARD_BYTES / 8];
 /* Functions of an endpoint that has a name and figures but no channel, because the communicator
  * sends nothing. */
 static void no_figures(const struct inc_channel *ch, struct inc_channel_figures *out)
@@ -48,9 +48,14 @@ static struct inccl_communicator comm = {.group = &group,
 					 .lock = PTHREAD_MUTEX_INITIALIZER,
 					 .tree = "s0 of 1 switch"};
 
+static bool is_index(const struct perf_call *call)
+{
+	return call->dtype >= INCCL_INT32_INDEX;
+}
+
 static bool is_float(const struct perf_call *call)
 {
-	return call->dtype >= INCCL_FLOAT32;
+	return call->dtype >= INCCL_FLOAT32 && !is_index(call);
 }
 
 static int64_t integer(enum inccl_dtype dtype, const void *data, size_t i)
@@ -137,6 +142,37 @@ static void put_float(const struct perf_call *call, size_t to, size_t from)
 	set_float_bits(type, call->recv, to, float_nearest(type, v));
 }
 
+static double index_value(enum inccl_dtype dtype, const uint8_t *at)
+{
+	switch (dtype) {
+	case INCCL_INT32_INDEX:
+		return *(const int32_t *)at;
+	case INCCL_FLOAT32_INDEX:
+		return *(const float *)at;
+	case INCCL_INT64_INDEX:
+		return (double)*(const int64_t *)at;
+	default:
+		return *(const double *)at;
+	}
+}
+
+static void put_index(const struct perf_call *call, size_t to, size_t from)
+{
+	const size_t size = inccl_dtype_size(call->dtype);
+	const uint8_t *best = (const uint8_t *)given[0] + from * size, *at;
+	double a, b;
+
+	for (unsigned int r = 1; r < RANKS; r++) {
+		at = (const uint8_t *)given[r] + from * size;
+		a = index_value(call->dtype, at);
+		b = index_value(call->dtype, best);
+		if (a == b ? *(const int32_t *)(at + size / 2) < *(const int32_t *)(best + size / 2)
+			   : (a > b) == (call->op == INCCL_MAXLOC))
+			best = at;
+	}
+	memcpy((uint8_t *)call->recv + to * size, best, size);
+}
+
 /* Computes the collective's result from given[]. */
 static void carry_out(const struct perf_call *call)
 {
@@ -159,7 +195,9 @@ static void carry_out(const struct perf_call *call)
 			i +
 			(call->opts->collective == INCCL_REDUCE_SCATTER ? OWN * call->count : 0);
 
-		if (is_float(call))
+		if (is_index(call))
+			put_index(call, i, from);
+		else if (is_float(call))
 			put_float(call, i, from);
 		else
 			put_integer(call, i, from);
@@ -187,7 +225,7 @@ static void check(const struct perf_opts *opts, enum inccl_dtype dtype, enum inc
 	const size_t size = inccl_dtype_size(dtype);
 	struct perf_call call = {
 		.opts = opts, .rank = OWN, .ranks = RANKS, .dtype = dtype, .op = op};
-	uint8_t kept[8];
+	uint8_t kept[16];
 	size_t i;
 
 	perf_place(&call, COUNT, send_memory, recv_memory);
@@ -232,12 +270,15 @@ static void every_kind_of(enum inc_float_form form)
 
 	comm.native_floats = form == INC_FLOATS_NATIVE;
 	for (unsigned int c = 0; c < 5; c++)
-		for (enum inccl_dtype d = 0; d <= INCCL_BFLOAT16; d++)
-			for (enum inccl_op op = 0; op <= INCCL_LXOR; op++) {
+		for (enum inccl_dtype d = 0; d <= INCCL_FLOAT64_INDEX; d++)
+			for (enum inccl_op op = 0; op <= INCCL_MAXLOC; op++) {
 				opts.collective = which[c];
 				opts.float_block = blocks[(c + d + op) % 4];
+				if ((d >= INCCL_INT32_INDEX) != (op >= INCCL_MINLOC))
+					continue;
 				if (!inccl_dtype_size(d) || !inccl_op_name(op) ||
-				    (d >= INCCL_FLOAT32 && op > INCCL_MAX && op != INCCL_AVG &&
+				    (d >= INCCL_FLOAT32 && d < INCCL_INT32_INDEX &&
+				     op > INCCL_MAX && op != INCCL_AVG &&
 				     !(op == INCCL_PROD && comm.native_floats)))
 					continue;
 				check(&opts, d, op);

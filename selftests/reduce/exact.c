@@ -2,14 +2,16 @@
 #include <math.h>
 #include "selftests/reduce/exact.h"
 
-#define UNIT_EXPONENT (-200)
+#define UNIT_EXPONENT (-1200)
+
+#define SIGNIFICANT 54
 
 void exact_add(struct exact *e, long double value, int32_t factor)
 {
 	int exponent;
-	/* the 32 significant bits of the value, as an integer */
-	int64_t integer = (int64_t)ldexpl(frexpl(value, &exponent), 32);
-	int place = exponent - 32 - UNIT_EXPONENT;
+	/* the significant bits of the value, as an integer */
+	int64_t integer = (int64_t)ldexpl(frexpl(value, &exponent), SIGNIFICANT);
+	int place = exponent - SIGNIFICANT - UNIT_EXPONENT;
 	__int128 wide;
 
 	if (!integer)
@@ -21,7 +23,9 @@ void exact_add(struct exact *e, long double value, int32_t factor)
 	e->limb[place / 32] += (int64_t)(wide % ((__int128)1 << 32));
 	wide /= (__int128)1 << 32;
 	e->limb[place / 32 + 1] += (int64_t)(wide % ((__int128)1 << 32));
-	e->limb[place / 32 + 2] += (int64_t)(wide / ((__int128)1 << 32));
+	wide /= (__int128)1 << 32;
+	e->limb[place / 32 + 2] += (int64_t)(wide % ((__int128)1 << 32));
+	e->limb[place / 32 + 3] += (int64_t)(wide / ((__int128)1 << 32));
 }
 
 /* Propagates carries. Then all limbs except the last are 0 to 2^32 - 1, and the last has the

@@ -15,13 +15,13 @@
 static struct {
 	struct exact sum;
 	long double largest; /* largest finite magnitude in the element's block, over all ranks */
-	int64_t integer;     /* sum of the integers that the reference computes */
+	__int128 integer;    /* sum of the integers that the reference computes */
 	bool positive, negative, nan;
 } truth[FLOAT_SUM_MAX_COUNT];
-static uint8_t room[3][4 * FLOAT_SUM_MAX_COUNT + 8];
+static uint8_t room[3][8 * FLOAT_SUM_MAX_COUNT + 8];
 static struct inc_fixed_head heads[FLOAT_SUM_MAX_COUNT];
 static uint8_t kinds[FLOAT_SUM_MAX_COUNT];
-static int32_t sums[FLOAT_SUM_MAX_COUNT];
+static int64_t sums[FLOAT_SUM_MAX_COUNT]; /* with int32_t in it, unless the type is float64 */
 
 static const char *const families[] = {
 #define _(NAME, text) text,
@@ -40,9 +40,9 @@ static const char *name_of(const struct float_sum *s)
 	return text;
 }
 
-static uint32_t special_bits(enum inc_float type, uint32_t random)
+static uint64_t special_bits(enum inc_float type, uint32_t random)
 {
-	const uint32_t all[] = {infinity(type), infinity(type) | sign_bit(type), quiet_nan(type),
+	const uint64_t all[] = {infinity(type), infinity(type) | sign_bit(type), quiet_nan(type),
 				infinity(type) + 1, sign_bit(type) | quiet_nan(type)};
 
 	return all[random % 5];
@@ -50,11 +50,12 @@ static uint32_t special_bits(enum inc_float type, uint32_t random)
 
 /* An element of a rank. random: random numbers of this rank; shared: random numbers that all ranks
  * have in common. */
-static uint32_t element(const struct float_sum *s, uint32_t rank, size_t i, uint64_t *random,
+static uint64_t element(const struct float_sum *s, uint32_t rank, size_t i, uint64_t *random,
 			uint64_t *shared)
 {
-	uint32_t common = random_finite(s->type, shared), coin = random_below(random, 1u << 31);
-	uint32_t sign = coin & 1 ? sign_bit(s->type) : 0;
+	uint64_t common = random_finite(s->type, shared);
+	uint32_t coin = random_below(random, 1u << 31);
+	uint64_t sign = coin & 1 ? sign_bit(s->type) : 0;
 	long double unit = (long double)coin / (1u << 31) * 2 - 1;
 
 	switch (s->family) {
@@ -65,7 +66,7 @@ static uint32_t element(const struct float_sum *s, uint32_t rank, size_t i, uint
 			return float_nearest(s->type, float_value(s->type, common) * unit * 1e-4L);
 		return rank % 2 ? common ^ sign_bit(s->type) : common;
 	case FLOAT_SUM_DENORMAL:
-		return random_below(random, least_normal(s->type)) | sign;
+		return random_u64(random) % least_normal(s->type) | sign;
 	case FLOAT_SUM_RANGE:
 		return random_finite(s->type, random);
 	case FLOAT_SUM_LARGEST:
@@ -75,7 +76,10 @@ static uint32_t element(const struct float_sum *s, uint32_t rank, size_t i, uint
 	case FLOAT_SUM_TIES:
 		if (i % s->block == 0)
 			return float_nearest(s->type, 1);
-		return float_nearest(s->type, ldexpl(2 * (coin >> 24) + 1, -(int)s->fixed.bits)) |
+		/* the exponent of a block with 1 is 1, or 8 for float64 */
+		return float_nearest(s->type,
+				     ldexpl(2 * (coin >> 24) + 1, (s->type == INC_FLOAT64 ? 7 : 0) -
+									  (int)s->fixed.bits)) |
 		       sign;
 	case FLOAT_SUM_ONE_BIG:
 		return float_nearest(s->type, i % s->block ? unit * 1e-5L : 60000 * unit);
@@ -94,7 +98,7 @@ void float_sum_values(const struct float_sum *s, uint32_t rank, void *values)
 	size_t i;
 
 	for (i = 0; i < s->count; i++) {
-		uint32_t bits = element(s, rank, i, &random, &shared);
+		uint64_t bits = element(s, rank, i, &random, &shared);
 
 		/* only the family SPECIAL has infinities */
 		if (s->family != FLOAT_SUM_SPECIAL &&
@@ -104,15 +108,32 @@ void float_sum_values(const struct float_sum *s, uint32_t rank, void *values)
 	}
 }
 
-/* The exponent of the block of element i. It defines the unit of the block's integers. */
+/* The least exponent of a block, as a power of two. */
+static long double floor_of(const struct float_sum *s)
+{
+	return s->type == INC_FLOAT64 ? 0x1p-1016L : 0x1p-126L;
+}
+
+/* The exponent of the block of element i. It defines the unit of the block's integers. The
+ * exponents of float64 are multiples of 8. */
 static int exponent_of(const struct float_sum *s, size_t i)
 {
 	int exponent;
 
-	if (truth[i].largest < 0x1p-126L)
-		return -126;
-	frexpl(truth[i].largest, &exponent);
+	frexpl(fmaxl(truth[i].largest, floor_of(s) / 2), &exponent);
+	if (s->type != INC_FLOAT64)
+		return exponent;
+	while (exponent % 8)
+		exponent++;
 	return exponent;
+}
+
+/* The number to which the bound of the errors is proportional. */
+static long double scale_of(const struct float_sum *s, size_t i)
+{
+	const long double scale = fmaxl(truth[i].largest, floor_of(s));
+
+	return s->type == INC_FLOAT64 ? 128 * scale : scale;
 }
 
 /* Computes each block's largest magnitude over all ranks. The elements are generated anew. */
@@ -125,7 +146,7 @@ static void find_largest(const struct float_sum *s, uint8_t *values)
 	for (rank = 0; rank < s->ranks; rank++) {
 		float_sum_values(s, rank, values);
 		for (i = 0; i < s->count; i++) {
-			uint32_t magnitude =
+			uint64_t magnitude =
 				float_bits(s->type, values, i) & (sign_bit(s->type) - 1);
 
 			first = i - i % s->block;
@@ -147,8 +168,8 @@ static void find_sums(const struct float_sum *s, uint8_t *values)
 	for (rank = 0; rank < s->ranks; rank++) {
 		float_sum_values(s, rank, values);
 		for (i = 0; i < s->count; i++) {
-			uint32_t bits = float_bits(s->type, values, i);
-			uint32_t magnitude = bits & (sign_bit(s->type) - 1);
+			uint64_t bits = float_bits(s->type, values, i);
+			uint64_t magnitude = bits & (sign_bit(s->type) - 1);
 
 			truth[i].nan |= magnitude > infinity(s->type);
 			truth[i].positive |= bits == infinity(s->type);
@@ -164,12 +185,12 @@ static void find_sums(const struct float_sum *s, uint8_t *values)
 }
 
 /* Checks |divisor * result - exact sum| <= ranks * 2^-bits * largest of the block, plus half a unit
- * in the last place of the result for its rounding. */
-static void check_bound(const struct float_sum *s, size_t i, uint32_t bits)
+ * in the last place of the result for its rounding. For float64 the largest counts 128 times. */
+static void check_bound(const struct float_sum *s, size_t i, uint64_t bits)
 {
 	struct exact off = truth[i].sum;
-	uint32_t magnitude = bits & (sign_bit(s->type) - 1), next = magnitude + 1;
-	long double scale = fmaxl(truth[i].largest, 0x1p-126L);
+	uint64_t magnitude = bits & (sign_bit(s->type) - 1), next = magnitude + 1;
+	long double scale = scale_of(s, i);
 	long double ulp;
 
 	/* infinity is right from the middle between the largest number and its successor on */
@@ -182,7 +203,7 @@ static void check_bound(const struct float_sum *s, size_t i, uint32_t bits)
 			exact_add(&off, ulp / 2, -1);
 		}
 		exact_add(&off, -ldexpl(scale, -(int)s->fixed.bits), -(int32_t)s->ranks);
-		exact_add(&off, 0x1p-200L, 1);
+		exact_add(&off, 0x1p-1200L, 1);
 		if (exact_not_positive(off))
 			fail_msg("%s: element %zu is infinite", name_of(s), i);
 		return;
@@ -202,20 +223,22 @@ static void check(const struct float_sum *s, const uint8_t *values)
 	size_t i;
 
 	for (i = 0; i < s->count; i++) {
-		uint32_t bits = float_bits(s->type, values, i), want;
+		uint64_t bits = float_bits(s->type, values, i), want;
+		const int64_t most = s->type == INC_FLOAT64 ? INT64_MAX : INT32_MAX;
 		bool special = truth[i].nan || truth[i].positive || truth[i].negative;
 		long double sum = ldexpl(truth[i].integer, exponent_of(s, i) - (int)s->fixed.bits);
 
-		if (truth[i].integer > INT32_MAX || truth[i].integer < -INT32_MAX)
+		if (truth[i].integer > most || truth[i].integer < -most)
 			fail_msg("%s: element %zu can wrap", name_of(s), i);
-		want = float_nearest(s->type, sum / s->divisor);
+		want = float_quotient(s->type, sum, s->divisor);
 		if (special)
 			want = truth[i].positive ? infinity(s->type)
 						 : infinity(s->type) | sign_bit(s->type);
 		if (truth[i].nan || (truth[i].positive && truth[i].negative))
 			want = quiet_nan(s->type);
 		if (bits != want)
-			fail_msg("%s: element %zu is %x, not %x", name_of(s), i, bits, want);
+			fail_msg("%s: element %zu is %jx, not %jx", name_of(s), i, (uintmax_t)bits,
+				 (uintmax_t)want);
 		if (!special)
 			check_bound(s, i, bits);
 	}
@@ -253,6 +276,7 @@ static void share_heads(const struct float_sum *s, uint8_t *values)
 static void share_sums(const struct float_sum *s, uint8_t *values, uint8_t *mine, uint64_t *random)
 {
 	uint32_t turn, offset = s->permuted ? random_below(random, s->ranks) : 0;
+	const bool wide = s->type == INC_FLOAT64;
 	size_t size = inc_float_size(s->type), first, n;
 
 	memset(sums, 0, sizeof(sums));
@@ -260,12 +284,13 @@ static void share_sums(const struct float_sum *s, uint8_t *values, uint8_t *mine
 		float_sum_values(s, s->ranks - 1 - (turn + offset) % s->ranks, values);
 		for (first = 0; first < s->count; first += n) {
 			n = chunk(s, first, random);
-			assert_int_equal(inc_fixed_put(&s->fixed, mine + 4 * first,
-						       values + size * first, heads, first, n,
-						       NULL),
-					 0);
+			assert_int_equal(
+				inc_fixed_put(&s->fixed, mine + inc_fixed_bytes(s->type) * first,
+					      values + size * first, heads, first, n, NULL),
+				0);
 		}
-		inc_reduce(INC_OPERATOR_SUM, INC_DTYPE_INT32, sums, sums, mine, s->count);
+		inc_reduce(INC_OPERATOR_SUM, wide ? INC_DTYPE_INT64 : INC_DTYPE_INT32, sums, sums,
+			   mine, s->count);
 	}
 }
 
@@ -284,7 +309,8 @@ void float_sum_run(struct float_sum *s, void *values)
 	special = inc_fixed_special(heads, inc_fixed_blocks(&s->fixed, s->count));
 	for (first = 0; first < s->count; first += n) {
 		n = chunk(s, first, &random);
-		inc_fixed_get(&s->fixed, out + size * first, &sums[first], heads,
+		inc_fixed_get(&s->fixed, out + size * first,
+			      (uint8_t *)sums + inc_fixed_bytes(s->type) * first, heads,
 			      special ? kinds + first : NULL, first, n, s->divisor);
 	}
 	find_largest(s, own);

@@ -8,6 +8,14 @@
 
 _Static_assert(LDBL_MANT_DIG >= 64, "long double holds the sums of the reference");
 
+/* A type in which a quotient has so many bits that rounding it to double is the only rounding that
+ * matters. */
+#if LDBL_MANT_DIG >= 113
+typedef long double quad;
+#else
+typedef __float128 quad;
+#endif
+
 /* the generator splitmix64 */
 uint64_t random_u64(uint64_t *state)
 {
@@ -106,53 +114,53 @@ const char *float_name(enum inc_float type)
 	return names[type];
 }
 
-uint32_t float_bits(enum inc_float type, const void *values, size_t i)
+static size_t bytes_of(enum inc_float type)
 {
-	uint16_t narrow;
-	uint32_t wide;
-
-	if (type == INC_FLOAT32) {
-		memcpy(&wide, (const uint8_t *)values + 4 * i, 4);
-		return wide;
-	}
-	memcpy(&narrow, (const uint8_t *)values + 2 * i, 2);
-	return narrow;
+	return (const size_t[]){4, 2, 2, 8}[type];
 }
 
-void set_float_bits(enum inc_float type, void *values, size_t i, uint32_t bits)
+uint64_t float_bits(enum inc_float type, const void *values, size_t i)
 {
-	uint16_t narrow = (uint16_t)bits;
+	const uint8_t *at = (const uint8_t *)values + bytes_of(type) * i;
+	uint64_t bits = 0;
 
-	if (type == INC_FLOAT32)
-		memcpy((uint8_t *)values + 4 * i, &bits, 4);
-	else
-		memcpy((uint8_t *)values + 2 * i, &narrow, 2);
+	for (size_t b = bytes_of(type); b-- > 0;)
+		bits = bits << 8 | at[b];
+	return bits;
 }
 
-uint32_t sign_bit(enum inc_float type)
+void set_float_bits(enum inc_float type, void *values, size_t i, uint64_t bits)
 {
-	return type == INC_FLOAT32 ? 0x80000000 : 0x8000;
+	uint8_t *at = (uint8_t *)values + bytes_of(type) * i;
+
+	for (size_t b = 0; b < bytes_of(type); b++)
+		at[b] = (uint8_t)(bits >> 8 * b);
+}
+
+uint64_t sign_bit(enum inc_float type)
+{
+	return 1ull << (8 * bytes_of(type) - 1);
 }
 
 /* The bits of infinity in each type, as IEEE 754 and the definition of bfloat16 state them. */
-uint32_t infinity(enum inc_float type)
+uint64_t infinity(enum inc_float type)
 {
-	return (const uint32_t[]){0x7f800000, 0x7c00, 0x7f80}[type];
+	return (const uint64_t[]){0x7f800000, 0x7c00, 0x7f80, 0x7ff0000000000000}[type];
 }
 
-uint32_t quiet_nan(enum inc_float type)
+uint64_t quiet_nan(enum inc_float type)
 {
-	return (const uint32_t[]){0x7fc00000, 0x7e00, 0x7fc0}[type];
+	return (const uint64_t[]){0x7fc00000, 0x7e00, 0x7fc0, 0x7ff8000000000000}[type];
 }
 
-uint32_t largest(enum inc_float type)
+uint64_t largest(enum inc_float type)
 {
-	return (const uint32_t[]){0x7f7fffff, 0x7bff, 0x7f7f}[type];
+	return (const uint64_t[]){0x7f7fffff, 0x7bff, 0x7f7f, 0x7fefffffffffffff}[type];
 }
 
-uint32_t least_normal(enum inc_float type)
+uint64_t least_normal(enum inc_float type)
 {
-	return (const uint32_t[]){0x00800000, 0x0400, 0x0080}[type];
+	return (const uint64_t[]){0x00800000, 0x0400, 0x0080, 0x0010000000000000}[type];
 }
 
 /* The value of the magnitude of a 16-bit float. Infinity counts as the power of two that would
@@ -167,19 +175,25 @@ static long double narrow_value(int fraction_bits, int bias, uint32_t magnitude)
 	return ldexpl(fraction + (1u << fraction_bits), field - bias - fraction_bits);
 }
 
-static long double magnitude_value(enum inc_float type, uint32_t magnitude)
+static long double magnitude_value(enum inc_float type, uint64_t magnitude)
 {
+	const uint32_t low = (uint32_t)magnitude;
+	double wider;
 	float wide;
 
 	if (type == INC_FLOAT16)
-		return narrow_value(10, 15, magnitude);
+		return narrow_value(10, 15, low);
 	if (type == INC_BFLOAT16)
-		return narrow_value(7, 127, magnitude);
-	memcpy(&wide, &magnitude, 4);
+		return narrow_value(7, 127, low);
+	if (type == INC_FLOAT64) {
+		memcpy(&wider, &magnitude, 8);
+		return wider;
+	}
+	memcpy(&wide, &low, 4);
 	return wide;
 }
 
-long double float_value(enum inc_float type, uint32_t bits)
+long double float_value(enum inc_float type, uint64_t bits)
 {
 	long double value = magnitude_value(type, bits & (sign_bit(type) - 1));
 
@@ -190,7 +204,7 @@ long double float_value(enum inc_float type, uint32_t bits)
  * values. */
 static uint32_t narrow_nearest(enum inc_float type, long double value)
 {
-	uint32_t low = 0, high = infinity(type);
+	uint32_t low = 0, high = (uint32_t)infinity(type);
 	long double below, above;
 
 	if (value >= magnitude_value(type, high))
@@ -210,21 +224,41 @@ static uint32_t narrow_nearest(enum inc_float type, long double value)
 	return below < above ? low : high;
 }
 
-uint32_t float_nearest(enum inc_float type, long double value)
+/* The bits of a value that has been rounded to double or float. */
+static uint64_t magnitude_bits(enum inc_float type, double rounded)
 {
-	uint32_t sign = signbit(value) ? sign_bit(type) : 0;
-	float wide = (float)fabsl(value);
+	const float narrower = (float)rounded;
+	uint64_t wide;
 	uint32_t bits;
 
-	if (type != INC_FLOAT32)
-		return narrow_nearest(type, fabsl(value)) | sign;
-	memcpy(&bits, &wide, 4);
-	return bits | sign;
+	memcpy(&wide, &rounded, 8);
+	memcpy(&bits, &narrower, 4);
+	return type == INC_FLOAT64 ? wide : bits;
 }
 
-long double any_float_value(enum inc_float type, uint32_t bits)
+uint64_t float_nearest(enum inc_float type, long double value)
 {
-	uint32_t magnitude = bits & (sign_bit(type) - 1);
+	uint64_t sign = signbit(value) ? sign_bit(type) : 0;
+
+	value = fabsl(value);
+	if (type == INC_FLOAT64)
+		return magnitude_bits(type, (double)value) | sign;
+	if (type == INC_FLOAT32)
+		return magnitude_bits(type, (float)value) | sign;
+	return narrow_nearest(type, value) | sign;
+}
+
+uint64_t float_quotient(enum inc_float type, long double value, uint32_t divisor)
+{
+	if (type == INC_FLOAT64)
+		return magnitude_bits(type, (double)((quad)fabsl(value) / divisor)) |
+		       (signbit(value) ? sign_bit(type) : 0);
+	return float_nearest(type, value / divisor);
+}
+
+long double any_float_value(enum inc_float type, uint64_t bits)
+{
+	uint64_t magnitude = bits & (sign_bit(type) - 1);
 
 	if (magnitude > infinity(type))
 		return NAN;
@@ -233,12 +267,18 @@ long double any_float_value(enum inc_float type, uint32_t bits)
 	return float_value(type, bits);
 }
 
-uint32_t any_float_nearest(enum inc_float type, long double value)
+uint64_t any_float_nearest(enum inc_float type, long double value)
 {
 	if (isnan(value))
 		return quiet_nan(type);
 	return isinf(value) ? infinity(type) | (signbit(value) ? sign_bit(type) : 0)
 			    : float_nearest(type, value);
+}
+
+uint64_t any_float_quotient(enum inc_float type, long double value, uint32_t divisor)
+{
+	return isfinite(value) ? float_quotient(type, value, divisor)
+			       : any_float_nearest(type, value);
 }
 
 static bool below(long double x, long double y)
@@ -247,15 +287,18 @@ static bool below(long double x, long double y)
 }
 
 /* Rounds to float32 once. A long double holds every product of two float32s exactly. A sum has
- * enough bits in it that the second rounding makes no difference. */
-long double float_result(enum inc_operator op, long double x, long double y)
+ * enough bits in it that the second rounding makes no difference. Sums and products of float64 are
+ * those of the CPU. */
+long double float_result(enum inc_float type, enum inc_operator op, long double x, long double y)
 {
+	const bool wide = type == INC_FLOAT64;
+
 	switch (op) {
 	case INC_OPERATOR_SUM:
 	case INC_OPERATOR_AVG:
-		return (float)(x + y);
+		return wide ? (double)x + (double)y : (float)(x + y);
 	case INC_OPERATOR_PROD:
-		return (float)(x * y);
+		return wide ? (double)x * (double)y : (float)(x * y);
 	case INC_OPERATOR_MIN:
 		return isnan(x) || isnan(y) ? NAN : below(x, y) ? x : y;
 	case INC_OPERATOR_MAX:
@@ -265,10 +308,10 @@ long double float_result(enum inc_operator op, long double x, long double y)
 	}
 }
 
-uint32_t random_finite(enum inc_float type, uint64_t *state)
+uint64_t random_finite(enum inc_float type, uint64_t *state)
 {
-	uint32_t sign = random_u64(state) & 1 ? sign_bit(type) : 0;
-	uint32_t bits = (uint32_t)random_u64(state) & (sign_bit(type) - 1);
+	uint64_t sign = random_u64(state) & 1 ? sign_bit(type) : 0;
+	uint64_t bits = random_u64(state) & (sign_bit(type) - 1);
 
 	switch (random_below(state, 8)) {
 	case 0:

@@ -24,31 +24,36 @@ void random_integers(void *elements, enum inc_dtype type, size_t count, uint64_t
 
 const char *float_name(enum inc_float type);
 /* The bits of element i of an array of floats, at any alignment. */
-uint32_t float_bits(enum inc_float type, const void *values, size_t i);
-void set_float_bits(enum inc_float type, void *values, size_t i, uint32_t bits);
+uint64_t float_bits(enum inc_float type, const void *values, size_t i);
+void set_float_bits(enum inc_float type, void *values, size_t i, uint64_t bits);
 
-uint32_t sign_bit(enum inc_float type);
-uint32_t infinity(enum inc_float type);
-uint32_t quiet_nan(enum inc_float type);
-uint32_t largest(enum inc_float type);      /* bits of the largest finite number */
-uint32_t least_normal(enum inc_float type); /* bits of the smallest positive normal number */
+uint64_t sign_bit(enum inc_float type);
+uint64_t infinity(enum inc_float type);
+uint64_t quiet_nan(enum inc_float type);
+uint64_t largest(enum inc_float type);      /* bits of the largest finite number */
+uint64_t least_normal(enum inc_float type); /* bits of the smallest positive normal number */
 
 /* The exact value of a finite float. */
-long double float_value(enum inc_float type, uint32_t bits);
+long double float_value(enum inc_float type, uint64_t bits);
 /* The bits of the element nearest to the value, with ties to even. Too large values become
  * infinity. A zero has the value's sign. */
-uint32_t float_nearest(enum inc_float type, long double value);
+uint64_t float_nearest(enum inc_float type, long double value);
 
-/* The same as float_value() and float_nearest(), but also for infinities and NaN, which are those
- * of long double. */
-long double any_float_value(enum inc_float type, uint32_t bits);
-uint32_t any_float_nearest(enum inc_float type, long double value);
+/* The bits of the element nearest to the quotient. The value is an element, or a sum of fixed-point
+ * integers. */
+uint64_t float_quotient(enum inc_float type, long double value, uint32_t divisor);
+
+/* The same as float_value(), float_nearest() and float_quotient(), but also for infinities and NaN,
+ * which are those of long double. */
+long double any_float_value(enum inc_float type, uint64_t bits);
+uint64_t any_float_nearest(enum inc_float type, long double value);
+uint64_t any_float_quotient(enum inc_float type, long double value, uint32_t divisor);
 /* The result of the operator for x and y, as docs/floats.md defines it for floats that are reduced
- * without conversion. It is one of several steps, so a sum or product is rounded to float32. op
- * must not be a bitwise operator. */
-long double float_result(enum inc_operator op, long double x, long double y);
+ * without conversion. It is one of several steps, so a sum or product is rounded to float32, or to
+ * float64 where that is the type. op must not be a bitwise operator. */
+long double float_result(enum inc_float type, enum inc_operator op, long double x, long double y);
 
 /* A finite element, chosen from random bits, small and round numbers, and the ends of the range. */
-uint32_t random_finite(enum inc_float type, uint64_t *state);
+uint64_t random_finite(enum inc_float type, uint64_t *state);
 
 #endif

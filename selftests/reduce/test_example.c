@@ -66,6 +66,10 @@ static void bits_by_ranks(void **state)
 			 power(room[0], bits - (int)log2_ranks[i]), power(room[1], bits - 24),
 			 power(room[2], bits - 11), power(room[3], bits - 8));
 		expect_line(line);
+		assert_int_equal(inc_fixed_init(&f, INC_FLOAT64, 1, 1u << log2_ranks[i], NULL), 0);
+		snprintf(line, sizeof(line), "| %u | %u | %s |", f.world, f.bits,
+			 power(room[0], (int)f.bits - 7 - (int)log2_ranks[i]));
+		expect_line(line);
 	}
 }
 

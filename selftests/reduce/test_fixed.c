@@ -23,7 +23,7 @@
 #include "selftests/reduce/numbers.h"
 #include "selftests/reduce/harness_float_sum.h"
 
-static uint8_t result[4 * FLOAT_SUM_MAX_COUNT];
+static uint8_t result[8 * FLOAT_SUM_MAX_COUNT];
 
 /* The number of bits of the integers must be the largest with which a sum over all ranks cannot
  * wrap. */
@@ -37,6 +37,9 @@ static void bits_for_the_world(void **state)
 		assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 64, ranks, NULL), 0);
 		assert_true((int64_t)ranks << f.bits <= INT32_MAX);
 		assert_true((int64_t)ranks << (f.bits + 1) > INT32_MAX);
+		assert_int_equal(inc_fixed_init(&f, INC_FLOAT64, 64, ranks, NULL), 0);
+		assert_true((__int128)ranks << f.bits <= INT64_MAX);
+		assert_true((__int128)ranks << (f.bits + 1) > INT64_MAX);
 	}
 	assert_int_equal(inc_fixed_init(&f, INC_FLOAT32, 0, 4, &err), -EINVAL);
 	assert_string_equal(err.msg, "fixed point: blocks of 0 elements");
@@ -142,11 +145,11 @@ static void order_of_arrival(void **state)
 }
 
 /* The bits of the sum of one element of each of n ranks, which is in a block of its own. */
-static uint32_t sum_of(enum inc_float type, unsigned int n, const uint32_t *bits)
+static uint64_t sum_of(enum inc_float type, unsigned int n, const uint64_t *bits)
 {
 	struct inc_fixed_head heads = {0}, mine;
-	uint8_t value[4];
-	int32_t sum = 0, fixed;
+	int64_t sum = 0, fixed = 0;
+	uint8_t value[8];
 	struct inc_fixed f;
 	unsigned int i;
 
@@ -159,7 +162,9 @@ static uint32_t sum_of(enum inc_float type, unsigned int n, const uint32_t *bits
 	for (i = 0; i < n; i++) {
 		set_float_bits(type, value, 0, bits[i]);
 		assert_int_equal(inc_fixed_put(&f, &fixed, value, &heads, 0, 1, NULL), 0);
-		sum += fixed;
+		inc_reduce(INC_OPERATOR_SUM,
+			   type == INC_FLOAT64 ? INC_DTYPE_INT64 : INC_DTYPE_INT32, &sum, &sum,
+			   &fixed, 1);
 	}
 	inc_fixed_get(&f, value, &sum, &heads, NULL, 0, 1, 1);
 	return float_bits(type, value, 0);
@@ -170,7 +175,7 @@ static void beyond_the_largest(void **state)
 {
 	static const struct {
 		enum inc_float type;
-		uint32_t bits[2], want;
+		uint64_t bits[2], want;
 	} cases[] = {
 		/* the second summand is 2^103 */
 		{INC_FLOAT32, {0x7f7fffff, 0x73000000}, 0x7f800000},
@@ -182,6 +187,9 @@ static void beyond_the_largest(void **state)
 		{INC_FLOAT16, {0xfbff, 0xcc00}, 0xfc00},
 		{INC_BFLOAT16, {0x7f7f, 0x7b00}, 0x7f80}, /* the second summand is 2^119 */
 		{INC_BFLOAT16, {0x7f7f, 0x7aff}, 0x7f7f},
+		/* the second summand is 2^970, then less */
+		{INC_FLOAT64, {0x7fefffffffffffff, 0x7c90000000000000}, 0x7ff0000000000000},
+		{INC_FLOAT64, {0x7fefffffffffffff, 0x7c8c000000000000}, 0x7fefffffffffffff},
 	};
 	size_t i;
 
@@ -196,10 +204,10 @@ static void beyond_the_largest(void **state)
  */
 static void rounded_once(void **state)
 {
-	const uint32_t half[] = {0x3c00, 0x1000, 0x0001}; /* bits of 1, 2^-11 and 2^-24 */
-	const uint32_t even[] = {0x3c00, 0x1000, 0};
-	const uint32_t brain[] = {0x3f80, 0x3b80, 0x3200}; /* bits of 1, 2^-8 and 2^-27 */
-	const uint32_t brain_even[] = {0x3f80, 0x3b80, 0x0000};
+	const uint64_t half[] = {0x3c00, 0x1000, 0x0001}; /* bits of 1, 2^-11 and 2^-24 */
+	const uint64_t even[] = {0x3c00, 0x1000, 0};
+	const uint64_t brain[] = {0x3f80, 0x3b80, 0x3200}; /* bits of 1, 2^-8 and 2^-27 */
+	const uint64_t brain_even[] = {0x3f80, 0x3b80, 0x0000};
 
 	assert_int_equal(sum_of(INC_FLOAT16, 3, half), 0x3c01);
 	assert_int_equal(sum_of(INC_FLOAT16, 3, even), 0x3c00);
@@ -246,15 +254,16 @@ static void specials(void **state)
 static void scaled_limits(void **state)
 {
 	struct inc_fixed f;
-	int32_t fixed;
-	uint8_t value[4];
+	int64_t fixed;
+	uint8_t value[8];
 	int type, exponent, sign;
 
 	for (type = 0; type < INC_N_FLOATS; type++)
-		for (exponent = -126; exponent <= 128; exponent++)
+		for (exponent = inc_fixed_min_exponent(type);
+		     exponent <= inc_fixed_max_exponent(type); exponent++)
 			for (sign = 0; sign < 2; sign++) {
-				uint32_t bits = float_nearest(type, ldexpl(1, exponent));
-				uint32_t minus = sign ? sign_bit(type) : 0;
+				uint64_t bits = float_nearest(type, ldexpl(1, exponent));
+				uint64_t minus = sign ? sign_bit(type) : 0;
 
 				bits = bits ? bits : 1;
 				inc_fixed_init(&f, type, 64, 3, NULL);
@@ -266,7 +275,9 @@ static void scaled_limits(void **state)
 				assert_int_equal(inc_fixed_put_scaled(&f, &fixed, value, exponent,
 								      0, 1, NULL),
 						 0);
-				assert_true(abs(fixed) <= 1 << f.bits);
+				if (type != INC_FLOAT64)
+					fixed = (int32_t)fixed;
+				assert_true((fixed < 0 ? -fixed : fixed) <= 1ll << f.bits);
 			}
 }
 
@@ -297,7 +308,7 @@ static void scaled_errors(void **state)
 /* The one-pass form with an exponent has the same result as both phases with that exponent. */
 static void scaled_sums(void **state)
 {
-	static uint8_t values[4 * 500], sums[2][4 * 500], got[2][4 * 500];
+	static uint8_t values[8 * 500], sums[2][8 * 500], got[2][8 * 500];
 	struct float_sum s = {.block = 500, .ranks = 5, .count = 500, .seed = 9};
 	struct inc_fixed_head head;
 	int type;
@@ -307,13 +318,14 @@ static void scaled_sums(void **state)
 		s.family = FLOAT_SUM_UNIFORM;
 		inc_fixed_init(&s.fixed, type, s.block, s.ranks, NULL);
 		float_sum_values(&s, 0, values);
-		head = (struct inc_fixed_head){.exponent = 3 + 126};
+		head = (struct inc_fixed_head){.exponent = type == INC_FLOAT64 ? (8 + 1016) / 8
+									       : 8 + 126};
 		assert_int_equal(inc_fixed_put(&s.fixed, sums[0], values, &head, 0, 500, NULL), 0);
-		assert_int_equal(inc_fixed_put_scaled(&s.fixed, sums[1], values, 3, 0, 500, NULL),
+		assert_int_equal(inc_fixed_put_scaled(&s.fixed, sums[1], values, 8, 0, 500, NULL),
 				 0);
-		assert_memory_equal(sums[0], sums[1], 4 * 500);
+		assert_memory_equal(sums[0], sums[1], inc_fixed_bytes(type) * 500);
 		inc_fixed_get(&s.fixed, got[0], sums[0], &head, NULL, 0, 500, 1);
-		inc_fixed_get_scaled(&s.fixed, got[1], sums[1], 3, 500, 1);
+		inc_fixed_get_scaled(&s.fixed, got[1], sums[1], 8, 500, 1);
 		assert_memory_equal(got[0], got[1], inc_float_size(type) * 500);
 	}
 }
@@ -403,11 +415,12 @@ static void in_place_checked(void **state)
 	assert_string_equal(err.msg, "element 1, 4, is not below 2^2");
 }
 
-/* Divides floats that are not converted: every 16-bit element, and random 32-bit ones. */
+/* Divides floats that are not converted: every 16-bit element, and random ones of the other
+ * types. */
 static void divide_elements(void **state)
 {
 	static const uint32_t divisors[] = {1, 2, 3, 7, 10, 1000, 4095, 4096};
-	static uint8_t values[4 * 65536], got[4 * 65536];
+	static uint8_t values[8 * 65536], got[8 * 65536];
 	uint64_t random = 8;
 	int type;
 	size_t i, d;
@@ -416,22 +429,24 @@ static void divide_elements(void **state)
 		for (d = 0; d < sizeof(divisors) / sizeof(*divisors); d++) {
 			for (i = 0; i < 65536; i++)
 				set_float_bits(type, values, i,
-					       type == INC_FLOAT32 && i % 8
-						       ? (uint32_t)random_u64(&random)
-						       : (uint32_t)i);
+					       inc_float_size(type) > 2 && i % 8
+						       ? random_u64(&random)
+						       : i);
 			inc_float_divide(type, got, values, 65536, divisors[d]);
 			for (i = 0; i < 65536; i++) {
-				uint32_t x = float_bits(type, values, i), want = x;
-				uint32_t magnitude = x & (sign_bit(type) - 1);
+				uint64_t x = float_bits(type, values, i), want = x;
+				uint64_t magnitude = x & (sign_bit(type) - 1);
 
 				if (magnitude > infinity(type))
 					want = quiet_nan(type);
 				else if (magnitude < infinity(type))
-					want = float_nearest(type,
-							     float_value(type, x) / divisors[d]);
+					want = float_quotient(type, float_value(type, x),
+							      divisors[d]);
 				if (float_bits(type, got, i) != want)
-					fail_msg("%s %x / %u is %x, not %x", float_name(type), x,
-						 divisors[d], float_bits(type, got, i), want);
+					fail_msg("%s %jx / %u is %jx, not %jx", float_name(type),
+						 (uintmax_t)x, divisors[d],
+						 (uintmax_t)float_bits(type, got, i),
+						 (uintmax_t)want);
 			}
 		}
 }
@@ -440,22 +455,26 @@ static void divide_elements(void **state)
  * zero. */
 static void any_environment(void **state)
 {
-	static uint8_t want[2][4 * 700];
-	struct float_sum s = {
-		.type = INC_FLOAT32, .block = 64, .ranks = 1, .count = 700, .divisor = 3};
+	static uint8_t want[4][8 * 700];
+	struct float_sum s = {.block = 64, .ranks = 1, .count = 700, .divisor = 3};
 	static const enum float_sum_family families[2] = {FLOAT_SUM_DENORMAL, FLOAT_SUM_RANGE};
-	static uint8_t values[4 * 700], got[4 * 700];
+	static const enum inc_float types[2] = {INC_FLOAT32, INC_FLOAT64};
+	static uint8_t values[8 * 700], got[8 * 700], shared[8 * 700];
 	static struct inc_fixed_head heads[700];
-	static int32_t fixed[700];
+	static int64_t fixed[700];
 	int i;
 
-	for (i = 0; i < 2; i++) {
-		s.family = families[i];
+	for (i = 0; i < 4; i++) {
+		s.family = families[i % 2];
+		s.type = types[i / 2];
 		float_sum_run(&s, want[i]);
 	}
-	for (i = 0; i < 2; i++) {
-		s.family = families[i];
+	for (i = 0; i < 4; i++) {
+		s.family = families[i % 2];
+		s.type = types[i / 2];
+		inc_fixed_init(&s.fixed, s.type, s.block, s.ranks, NULL);
 		float_sum_values(&s, 0, values);
+		inc_float_divide(s.type, shared, values, 700, 7);
 		fesetround(FE_UPWARD);
 #ifdef __SSE__
 		/* sets the modes "flush to zero" and "denormals are zero" */
@@ -464,11 +483,13 @@ static void any_environment(void **state)
 		inc_fixed_heads(&s.fixed, heads, values, 700);
 		inc_fixed_put(&s.fixed, fixed, values, heads, 0, 700, NULL);
 		inc_fixed_get(&s.fixed, got, fixed, heads, NULL, 0, 700, 3);
+		inc_float_divide(s.type, values, values, 700, 7);
 #ifdef __SSE__
 		_mm_setcsr(_mm_getcsr() & ~0x8040u);
 #endif
 		fesetround(FE_TONEAREST);
-		assert_memory_equal(got, want[i], sizeof(got));
+		assert_memory_equal(got, want[i], 700 * inc_float_size(s.type));
+		assert_memory_equal(values, shared, 700 * inc_float_size(s.type));
 	}
 }
 

@@ -24,7 +24,7 @@
 
 #define COUNT 2100 /* number of elements, more than two blocks of 16-bit floats */
 #define GUARD 64
-#define ROOM  (GUARD + COUNT * 8 + 8 + GUARD)
+#define ROOM  (GUARD + COUNT * 16 + 8 + GUARD)
 
 static const struct {
 	const char *name;
@@ -38,9 +38,16 @@ static const struct {
 #undef _
 		[INC_DTYPE_AGREED] = {"agreed", 1, INC_DTYPE_UINT8, INC_N_FLOATS},
 	[INC_DTYPE_FIXED] = {"fixed", 4, INC_DTYPE_INT32, INC_N_FLOATS},
+	[INC_DTYPE_FIXED64] = {"fixed64", 8, INC_DTYPE_INT64, INC_N_FLOATS},
+	[INC_DTYPE_INT32_INDEX] = {"int32_index", 8, INC_DTYPE_INT64, INC_N_FLOATS},
+	[INC_DTYPE_FLOAT32_INDEX] = {"float32_index", 8, INC_DTYPE_INT64, INC_N_FLOATS},
+	/* two integers each */
+	[INC_DTYPE_INT64_INDEX] = {"int64_index", 16, INC_DTYPE_INT64, INC_N_FLOATS},
+	[INC_DTYPE_FLOAT64_INDEX] = {"float64_index", 16, INC_DTYPE_INT64, INC_N_FLOATS},
 	[INC_DTYPE_FLOAT32] = {"float32", 4, 0, INC_FLOAT32},
 	[INC_DTYPE_FLOAT16] = {"float16", 2, 0, INC_FLOAT16},
 	[INC_DTYPE_BFLOAT16] = {"bfloat16", 2, 0, INC_BFLOAT16},
+	[INC_DTYPE_FLOAT64] = {"float64", 8, 0, INC_FLOAT64},
 };
 
 static const char *const operators[] = {
@@ -69,7 +76,8 @@ static void expect_float(const struct once *o, const void *const *src, size_t i)
 	unsigned int j;
 
 	for (j = 1; j < o->n; j++)
-		x = float_result(o->r.op, x, any_float_value(type, float_bits(type, src[j], i)));
+		x = float_result(type, o->r.op, x,
+				 any_float_value(type, float_bits(type, src[j], i)));
 	set_float_bits(type, want, i, any_float_nearest(type, x));
 }
 
@@ -88,6 +96,31 @@ static void expect_integer(const struct once *o, const void *const *src, size_t 
 	for (j = 1; j < o->n; j++)
 		x = integer_result(op, type, x, integer_value(type, src[j], i));
 	memcpy(want + i * types[type].bytes, &x, types[type].bytes);
+}
+
+/* The first integers decide, or the second ones if the first are equal. */
+static void expect_pair(const struct once *o, const void *const *src, size_t i)
+{
+	const bool max = o->r.op == INC_OPERATOR_MAX;
+	__int128 x = integer_value(INC_DTYPE_INT64, src[0], 2 * i), y;
+	__int128 x2 = integer_value(INC_DTYPE_INT64, src[0], 2 * i + 1), y2;
+	unsigned int j;
+
+	for (j = 1; j < o->n; j++) {
+		y = integer_value(INC_DTYPE_INT64, src[j], 2 * i);
+		y2 = integer_value(INC_DTYPE_INT64, src[j], 2 * i + 1);
+		if (max ? y > x || (y == x && y2 > x2) : y < x || (y == x && y2 < x2)) {
+			x = y;
+			x2 = y2;
+		}
+	}
+	memcpy(want + 16 * i, &x, 8);
+	memcpy(want + 16 * i + 8, &x2, 8);
+}
+
+static bool is_pair(const struct once *o)
+{
+	return types[o->r.type].bytes == 16;
 }
 
 /* --- one reduction ----------------------------------------------------------------------- */
@@ -113,14 +146,16 @@ static void run(const struct once *o, uint8_t *const *src, uint8_t *dst, const u
 	unsigned int j;
 
 	for (i = 0; i < o->count; i++)
-		if (types[o->r.type].is < INC_N_FLOATS)
+		if (is_pair(o))
+			expect_pair(o, (const void *const *)src, i);
+		else if (types[o->r.type].is < INC_N_FLOATS)
 			expect_float(o, (const void *const *)src, i);
 		else
 			expect_integer(o, (const void *const *)src, i);
 	for (j = 0; o->r.swapped && j < o->n; j++)
-		turn_round(src[j], bytes, o->count);
+		turn_round(src[j], is_pair(o) ? 8 : bytes, o->count * (is_pair(o) ? 2 : 1));
 	if (o->r.swapped)
-		turn_round(want, bytes, o->count);
+		turn_round(want, is_pair(o) ? 8 : bytes, o->count * (is_pair(o) ? 2 : 1));
 	memcpy(before, room, ROOM);
 	assert_int_equal(
 		inc_reduce_many_by(o->k, &o->r, dst, (const void *const *)src, o->n, o->count), 0);
@@ -144,12 +179,16 @@ static void fill(enum inc_dtype type, uint8_t *elements, size_t count, unsigned 
 	size_t i;
 
 	if (is == INC_N_FLOATS) {
-		random_integers(elements, types[type].integer, count, random);
+		random_integers(elements, types[type].integer,
+				types[type].bytes == 16 ? 2 * count : count, random);
+		/* the first one of two integers is often the same for all sources */
+		for (i = 0; types[type].bytes == 16 && i < count; i += 2)
+			memset(elements + 16 * i, (int)i % 3, 8);
 		return;
 	}
 	for (i = 0; i < count; i++) {
-		uint32_t bits = (uint32_t)random_u64(random);
-		uint32_t sign = bits & sign_bit(is), one = float_nearest(is, 1);
+		uint64_t bits = random_u64(random);
+		uint64_t sign = bits & sign_bit(is), one = float_nearest(is, 1);
 
 		/* finite numbers and the ends of the range, for overflows and denormals */
 		if (kind == 1)
@@ -158,7 +197,7 @@ static void fill(enum inc_dtype type, uint8_t *elements, size_t count, unsigned 
 		else if (kind == 2)
 			bits = (one + random_below(random, 1 << 8)) | sign;
 		else if (kind == 3) /* denormals and numbers near them */
-			bits = random_below(random, least_normal(is) + 2) | sign;
+			bits = random_u64(random) % (least_normal(is) + 2) | sign;
 		set_float_bits(is, elements, i, bits);
 	}
 }
@@ -291,7 +330,8 @@ static void every_half(void **state)
 static void near_sum(enum inc_float is, const void *const *src, unsigned int n, size_t i)
 {
 	/* half a unit in the last place, for the rounding to 16 bits at the end */
-	static const long double half_ulp[] = {0, 0x1p-11L, 0x1p-8L};
+	static const long double half_ulp[] = {0, 0x1p-11L, 0x1p-8L, 0};
+	const long double step = is == INC_FLOAT64 ? 0x1p-53L : 0x1p-24L;
 	long double got = float_value(is, float_bits(is, elsewhere, i)), all = 0;
 	struct exact off = {};
 	unsigned int j;
@@ -304,7 +344,7 @@ static void near_sum(enum inc_float is, const void *const *src, unsigned int n, 
 	}
 	exact_add(&off, got, -1);
 	exact_absolute(&off);
-	exact_add(&off, (float)(fabsl(got) * half_ulp[is] + all * 0x1p-24L * n), -1);
+	exact_add(&off, (double)(fabsl(got) * half_ulp[is] + all * step * n), -1);
 	assert_true(exact_not_positive(off));
 }
 
@@ -317,7 +357,7 @@ static void sums_are_near(void **state)
 	unsigned int i, j;
 	int type;
 
-	for (type = INC_DTYPE_FLOAT32; type <= INC_DTYPE_BFLOAT16; type++) {
+	for (type = INC_DTYPE_FLOAT32; type <= INC_DTYPE_FLOAT64; type++) {
 		const struct inc_reduction r = {INC_OPERATOR_SUM, type, false};
 
 		for (j = 0; j < 17; j++) {
@@ -417,7 +457,7 @@ static void modes_of_a_thread(void **state)
 
 	for (set = 0; inc_kernel_sets[set]; set++)
 		for (op = 0; op <= INC_OPERATOR_PROD && inc_kernel_sets[set]->usable(); op++)
-			for (type = INC_DTYPE_FLOAT32; type <= INC_DTYPE_BFLOAT16; type++) {
+			for (type = INC_DTYPE_FLOAT32; type <= INC_DTYPE_FLOAT64; type++) {
 				o.k = inc_kernel_sets[set];
 				o.r = (struct inc_reduction){op, type, false};
 				in_another_mode(&o, &random);
@@ -442,6 +482,8 @@ static void rejected_arguments(void **state)
 
 			if (can && types[type].is < INC_N_FLOATS)
 				can = op < INC_OPERATOR_AND || op == INC_OPERATOR_AVG;
+			if (can && types[type].bytes == 16)
+				can = op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX;
 			assert_int_equal(inc_can_reduce(op, type), can);
 			r = (struct inc_reduction){op, type, false};
 			assert_int_equal(inc_reduce_many(&r, &x, src, 2, 0), can ? 0 : -EOPNOTSUPP);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/reduce/floats.h"
+#include "lib/reduce/kernels.h"
 #include "lib/reduce/operate.h"
 #include "selftests/reduce/numbers.h"
 
@@ -17,17 +18,18 @@
 
 static enum inc_dtype key_type(enum inc_float type)
 {
-	return type == INC_FLOAT32 ? INC_DTYPE_INT32 : INC_DTYPE_INT16;
+	return (const enum inc_dtype[]){INC_DTYPE_INT32, INC_DTYPE_INT16, INC_DTYPE_INT16,
+					INC_DTYPE_INT64}[type];
 }
 
-static bool is_nan(enum inc_float type, uint32_t bits)
+static bool is_nan(enum inc_float type, uint64_t bits)
 {
 	return (bits & (sign_bit(type) - 1)) > infinity(type);
 }
 
 /* The expected result of two elements by the rules of floats.h. Infinities are beyond all
  * numbers. */
-static uint32_t expected(enum inc_float type, enum inc_operator op, uint32_t x, uint32_t y)
+static uint64_t expected(enum inc_float type, enum inc_operator op, uint64_t x, uint64_t y)
 {
 	bool max = op == INC_OPERATOR_MAX;
 	long double a, b;
@@ -49,7 +51,7 @@ static uint32_t expected(enum inc_float type, enum inc_operator op, uint32_t x, 
 static void reduce_pair(enum inc_float type, enum inc_operator op, void *result, const void *x,
 			const void *y, size_t count)
 {
-	static uint8_t keys[2][4 * 65536 + 1];
+	static uint8_t keys[2][8 * 65536 + 1];
 
 	inc_float_to_order(type, op, keys[0] + 1, x, count);
 	inc_float_to_order(type, op, keys[1], y, count);
@@ -59,27 +61,27 @@ static void reduce_pair(enum inc_float type, enum inc_operator op, void *result,
 
 static void check_pairs(enum inc_float type, const void *x, const void *y, size_t count)
 {
-	static uint8_t result[4 * 65536];
+	static uint8_t result[8 * 65536];
 	const enum inc_operator ops[] = {INC_OPERATOR_MIN, INC_OPERATOR_MAX};
 	size_t o, i;
 
 	for (o = 0; o < 2; o++) {
 		reduce_pair(type, ops[o], result, x, y, count);
 		for (i = 0; i < count; i++) {
-			uint32_t a = float_bits(type, x, i), b = float_bits(type, y, i);
-			uint32_t want = expected(type, ops[o], a, b);
+			uint64_t a = float_bits(type, x, i), b = float_bits(type, y, i);
+			uint64_t want = expected(type, ops[o], a, b);
 
 			if (float_bits(type, result, i) != want)
-				fail_msg("%s: %s of %x and %x is %x, not %x", float_name(type),
-					 o ? "max" : "min", a, b, float_bits(type, result, i),
-					 want);
+				fail_msg("%s: %s of %jx and %jx is %jx, not %jx", float_name(type),
+					 o ? "max" : "min", (uintmax_t)a, (uintmax_t)b,
+					 (uintmax_t)float_bits(type, result, i), (uintmax_t)want);
 		}
 	}
 }
 
-static uint32_t extremes(enum inc_float type, unsigned int i)
+static uint64_t extremes(enum inc_float type, unsigned int i)
 {
-	const uint32_t all[] = {0,
+	const uint64_t all[] = {0,
 				1,
 				least_normal(type) - 1,
 				least_normal(type),
@@ -94,7 +96,7 @@ static uint32_t extremes(enum inc_float type, unsigned int i)
 
 static void extreme_pairs(void **state)
 {
-	uint8_t x[4 * 18 * 18], y[4 * 18 * 18];
+	uint8_t x[8 * 18 * 18], y[8 * 18 * 18];
 	unsigned int i;
 	int type;
 
@@ -109,14 +111,14 @@ static void extreme_pairs(void **state)
 
 static void random_pairs(void **state)
 {
-	static uint8_t x[4 * MANY], y[4 * MANY];
+	static uint8_t x[8 * MANY], y[8 * MANY];
 	uint64_t seed = 3;
 	int type;
 	size_t i;
 
 	for (type = 0; type < INC_N_FLOATS; type++) {
 		for (i = 0; i < MANY; i++) {
-			uint32_t a = (uint32_t)random_u64(&seed), b = (uint32_t)random_u64(&seed);
+			uint64_t a = random_u64(&seed), b = random_u64(&seed);
 
 			/* pairs of near numbers alternate with random ones */
 			set_float_bits(type, x, i, a);
@@ -134,7 +136,7 @@ static void every_element(void **state)
 	int type;
 	uint32_t i;
 
-	for (type = INC_FLOAT16; type < INC_N_FLOATS; type++) {
+	for (type = INC_FLOAT16; type <= INC_BFLOAT16; type++) {
 		for (i = 0; i < 65536; i++)
 			x[i] = (uint16_t)i;
 		for (i = 0; i < 65536; i++)
@@ -197,12 +199,192 @@ static void in_place(void **state)
 	assert_memory_equal(x, want, sizeof(x));
 }
 
+/* --- values with an index --- */
+
+/* An element as C has it, of each type. */
+union indexed {
+	struct {
+		int32_t value, index;
+	} int32;
+	struct {
+		float value;
+		int32_t index;
+	} float32;
+	struct {
+		int64_t value;
+		int32_t index, padding;
+	} int64;
+	struct {
+		double value;
+		int32_t index, padding;
+	} float64;
+};
+
+static const size_t index_sizes[] = {8, 8, 16, 16};
+static const int32_t indices[] = {0, 1, -1, 7, INT32_MAX, INT32_MIN};
+static const double index_values[] = {0, -0.0, 1, -3, INFINITY, -INFINITY, NAN, -NAN};
+
+#define N_INDICES (sizeof(indices) / sizeof(*indices))
+#define N_VALUES  (sizeof(index_values) / sizeof(*index_values))
+
+static double indexed_value(enum inc_dtype type, unsigned int k)
+{
+	const double x = index_values[k / N_INDICES];
+
+	/* integers have no such values */
+	if ((type == INC_DTYPE_INT32_INDEX || type == INC_DTYPE_INT64_INDEX) && !isfinite(x))
+		return isnan(x) ? 5 : x < 0 ? INT32_MIN : INT32_MAX;
+	return x;
+}
+
+/* Makes element k of all pairs of values and indices. */
+static union indexed make_indexed(enum inc_dtype type, unsigned int k)
+{
+	const double value = indexed_value(type, k);
+	const int32_t index = indices[k % N_INDICES];
+	union indexed e = {};
+
+	switch (type) {
+	case INC_DTYPE_INT32_INDEX:
+		e.int32.value = (int32_t)value;
+		e.int32.index = index;
+		break;
+	case INC_DTYPE_FLOAT32_INDEX:
+		e.float32.value = (float)value;
+		e.float32.index = index;
+		break;
+	case INC_DTYPE_INT64_INDEX:
+		e.int64.value = (int64_t)value;
+		e.int64.index = index;
+		e.int64.padding = 77; /* any number */
+		break;
+	default:
+		e.float64.value = value;
+		e.float64.index = index;
+		e.float64.padding = 77;
+		break;
+	}
+	return e;
+}
+
+/* Whether element a is chosen before b by the rules of operate.h. */
+static bool before(enum inc_dtype type, bool largest, unsigned int a, unsigned int b)
+{
+	const double x = indexed_value(type, a), y = indexed_value(type, b);
+	const bool nan = isnan(x), other = isnan(y);
+
+	if (nan != other)
+		return nan;
+	if (!nan && x != y)
+		return largest ? x > y : x < y;
+	if (!nan && signbit(x) != signbit(y) && type >= INC_DTYPE_FLOAT32_INDEX &&
+	    type != INC_DTYPE_INT64_INDEX)
+		return (signbit(x) != 0) != largest;
+	return indices[a % N_INDICES] < indices[b % N_INDICES];
+}
+
+/* Reduces every pair of elements by their keys. The result must be one of the two, with the quiet
+ * NaN in place of any NaN, and 0 as padding. */
+static void check_index(const struct inc_kernels *k, enum inc_dtype type, bool largest)
+{
+	const struct inc_index_kernels *index = &k->index[type - INC_DTYPE_INT32_INDEX];
+	const struct inc_reduction r = {largest ? INC_OPERATOR_MAX : INC_OPERATOR_MIN, type, false};
+	const unsigned int n = N_INDICES * N_VALUES;
+	const size_t size = index_sizes[type - INC_DTYPE_INT32_INDEX];
+
+	for (unsigned int a = 0; a < n; a++)
+		for (unsigned int b = 0; b < n; b++) {
+			union indexed e[2] = {make_indexed(type, a), make_indexed(type, b)}, got;
+			union indexed want = e[before(type, largest, b, a)];
+			uint8_t keys[2][16];
+
+			if (type == INC_DTYPE_FLOAT32_INDEX && isnan(want.float32.value))
+				want.float32.value = NAN;
+			if (type == INC_DTYPE_FLOAT64_INDEX && isnan(want.float64.value))
+				want.float64.value = NAN;
+			if (size == 16)
+				want.int64.padding = 0;
+			index->to_keys(keys[0], &e[0], 1, largest);
+			index->to_keys(keys[1], &e[1], 1, largest);
+			assert_int_equal(inc_reduce_many_by(k, &r, keys[0],
+							    (const void *const[]){keys[0], keys[1]},
+							    2, 1),
+					 0);
+			index->from_keys(&got, keys[0], 1, largest);
+			if (memcmp(&got, &want, size))
+				fail_msg("type %d, largest %d: elements %u and %u", type, largest,
+					 a, b);
+		}
+}
+
+static void values_with_index(void **state)
+{
+	for (unsigned int i = 0; inc_kernel_sets[i]; i++)
+		for (int type = INC_DTYPE_INT32_INDEX; type <= INC_DTYPE_FLOAT64_INDEX; type++)
+			for (int largest = 0; largest < 2; largest++)
+				if (inc_kernel_sets[i]->usable())
+					check_index(inc_kernel_sets[i], type, largest);
+}
+
+/* Many elements have the same keys as one by one, and come back; each set has the same bits. */
+static void many_with_index(void **state)
+{
+	static uint8_t elements[16 * 301], keys[2][16 * 301], back[16 * 301], one[16];
+	uint64_t seed = 12;
+
+	for (int type = INC_DTYPE_INT32_INDEX; type <= INC_DTYPE_FLOAT64_INDEX; type++)
+		for (unsigned int i = 0; inc_kernel_sets[i]; i++) {
+			const size_t size = index_sizes[type - INC_DTYPE_INT32_INDEX];
+			const struct inc_index_kernels *k =
+				&inc_kernel_sets[i]->index[type - INC_DTYPE_INT32_INDEX];
+
+			if (!inc_kernel_sets[i]->usable())
+				continue;
+			for (size_t b = 0; b < sizeof(elements); b++)
+				elements[b] = (uint8_t)random_u64(&seed);
+			for (size_t e = 0; size == 16 && e < 301; e++)
+				memset(elements + 16 * e + 12, 0, 4);
+			k->to_keys(keys[0], elements, 301, i % 2);
+			inc_index_to_keys(type, i % 2, keys[1], elements, 301);
+			assert_memory_equal(keys[0], keys[1], size * 301);
+			for (size_t e = 0; e < 301; e++) {
+				k->to_keys(one, elements + size * e, 1, i % 2);
+				assert_memory_equal(one, keys[0] + size * e, size);
+			}
+			k->from_keys(back, keys[0], 301, i % 2);
+			inc_index_from_keys(type, i % 2, keys[1], keys[0], 301);
+			assert_memory_equal(back, keys[1], size * 301);
+			if (type == INC_DTYPE_INT32_INDEX || type == INC_DTYPE_INT64_INDEX)
+				assert_memory_equal(back, elements, size * 301);
+		}
+}
+
+/* In the other byte order value and index are reversed, each by itself. */
+static void index_in_the_other_order(void **state)
+{
+	const uint8_t from[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0, 0};
+	const uint8_t narrow[16] = {4, 3, 2, 1, 8, 7, 6, 5, 12, 11, 10, 9, 0, 0, 0, 0};
+	const uint8_t wide[16] = {8, 7, 6, 5, 4, 3, 2, 1, 12, 11, 10, 9, 0, 0, 0, 0};
+	uint8_t to[16];
+
+	inc_index_swap(INC_DTYPE_FLOAT32_INDEX, to, from, 2);
+	assert_memory_equal(to, narrow, 16);
+	inc_index_swap(INC_DTYPE_INT64_INDEX, to, from, 1);
+	assert_memory_equal(to, wide, 16);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(extreme_pairs), cmocka_unit_test(random_pairs),
-		cmocka_unit_test(every_element), cmocka_unit_test(there_and_back),
-		cmocka_unit_test(nan_wins),      cmocka_unit_test(in_place),
+		cmocka_unit_test(extreme_pairs),
+		cmocka_unit_test(random_pairs),
+		cmocka_unit_test(every_element),
+		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(nan_wins),
+		cmocka_unit_test(in_place),
+		cmocka_unit_test(values_with_index),
+		cmocka_unit_test(many_with_index),
+		cmocka_unit_test(index_in_the_other_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

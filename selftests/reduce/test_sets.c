@@ -13,7 +13,7 @@
 #include "selftests/reduce/numbers.h"
 
 #define COUNT 400
-#define ROOM  (4 * COUNT + 64)
+#define ROOM  (8 * COUNT + 64)
 
 struct once {
 	enum inc_float type;
@@ -25,8 +25,8 @@ struct once {
 
 /* _(loop, its call) */
 #define LOOPS(_)                                                                 \
-	_(to_order_min, k->to_order(to, o->from, o->count, INT32_MIN))           \
-	_(to_order_max, k->to_order(to, o->from, o->count, INT32_MAX))           \
+	_(to_order_min, k->to_order(to, o->from, o->count, INT64_MIN))           \
+	_(to_order_max, k->to_order(to, o->from, o->count, INT64_MAX))           \
 	_(from_order, k->from_order(to, o->from, o->count))                      \
 	_(scan, value = k->scan(o->from, o->count, &special))                    \
 	_(put, value = k->put(to, o->from, o->count, o->shift))                  \
@@ -36,20 +36,20 @@ struct once {
 
 /* Runs one loop, whose result goes into `room`, and returns the loop's return value. */
 #define RUN(loop, call)                                                                     \
-	static uint32_t run_##loop(const struct inc_float_kernels *k, const struct once *o, \
+	static uint64_t run_##loop(const struct inc_float_kernels *k, const struct once *o, \
 				   uint8_t *to)                                             \
 	{                                                                                   \
-		uint32_t value = 0;                                                         \
+		uint64_t value = 0;                                                         \
 		bool special = false;                                                       \
                                                                                             \
 		call;                                                                       \
-		return value ^ (uint32_t)special << 31;                                     \
+		return value ^ (uint64_t)special << 63;                                     \
 	}
 LOOPS(RUN)
 
 static const struct {
 	const char *name;
-	uint32_t (*run)(const struct inc_float_kernels *k, const struct once *o, uint8_t *to);
+	uint64_t (*run)(const struct inc_float_kernels *k, const struct once *o, uint8_t *to);
 } loops[] = {
 #define _(loop, call) {#loop, run_##loop},
 	LOOPS(_)
@@ -62,7 +62,7 @@ static void compare(const struct inc_kernels *k, const struct once *o, size_t of
 	size_t i;
 
 	for (i = 0; i < sizeof(loops) / sizeof(*loops); i++) {
-		uint32_t a, b;
+		uint64_t a, b;
 
 		memset(want, 0x5a, sizeof(want));
 		memset(got, 0x5a, sizeof(got));
@@ -84,7 +84,7 @@ static void fill(enum inc_float type, uint8_t *from, uint64_t *random)
 	switch (random_below(random, 3)) {
 	case 0:
 		for (i = 0; i < COUNT; i++)
-			set_float_bits(INC_FLOAT32, from, i, (uint32_t)random_u64(random));
+			set_float_bits(INC_FLOAT64, from, i, random_u64(random));
 		break;
 	case 1:
 		for (i = 0; i < COUNT; i++)
@@ -92,8 +92,8 @@ static void fill(enum inc_float type, uint8_t *from, uint64_t *random)
 		break;
 	default:
 		for (i = 0; i < COUNT; i++)
-			set_float_bits(INC_FLOAT32, from, i,
-				       (uint32_t)random_u64(random) >> random_below(random, 32));
+			set_float_bits(type, from, i,
+				       random_u64(random) >> random_below(random, 64));
 		break;
 	}
 }

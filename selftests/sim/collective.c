@@ -40,14 +40,17 @@ size_t collective_all_bytes(const struct collective *c)
 
 static void draw_kind(struct rng *rng, const struct collective_limits *limits, struct collective *c)
 {
+	static const enum inccl_op int_ops[] = {INCCL_SUM, INCCL_MIN, INCCL_MAX, INCCL_PROD,
+						INCCL_AND, INCCL_OR,  INCCL_XOR, INCCL_LAND,
+						INCCL_LOR, INCCL_LXOR};
 	static const enum inccl_op float_ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX,
 						  INCCL_PROD};
 	static const unsigned int float_blocks[] = {0, 1, 3, 16};
 
 	c->what = rng_chance(rng, 500) ? INCCL_ALLREDUCE : rng_below(rng, INCCL_ALL_GATHER + 1);
 	c->root = rng_below(rng, c->ranks);
-	c->dtype = rng_below(rng, (rng_chance(rng, 300) ? INCCL_BFLOAT16 : INCCL_UINT8) + 1);
-	c->op = rng_below(rng, INCCL_XOR + 1);
+	c->dtype = rng_below(rng, (rng_chance(rng, 300) ? INCCL_FLOAT64 : INCCL_UINT8) + 1);
+	c->op = int_ops[rng_below(rng, sizeof(int_ops) / sizeof(*int_ops))];
 	if (collective_reduces_floats(c))
 		c->op = float_ops[rng_below(rng, limits->native ? 5 : 4)];
 	c->mode = INCCL_MODE_SENDRECV;
@@ -118,6 +121,8 @@ void collective_fill(const struct collective *c, uint64_t seed, uint8_t *at, siz
 	}
 	for (; size; at += n, size -= n) {
 		word = rng_next(&rng);
+		if (c->op >= INCCL_LAND && word & 1)
+			word = 0;
 		n = size < sizeof(word) ? size : sizeof(word);
 		memcpy(at, &word, n);
 	}
@@ -244,20 +249,43 @@ void _assert_int_equal(LargestIntegralType a, LargestIntegralType b, const char 
 
 /* --- the expected results --- */
 
+/* Makes each element 1 if it is not 0. */
+static void make_truth(uint8_t *at, size_t element, size_t bytes)
+{
+	size_t i, b;
+
+	for (i = 0; i < bytes; i += element) {
+		uint8_t any = 0;
+
+		for (b = 0; b < element; b++) {
+			any |= at[i + b];
+			at[i + b] = 0;
+		}
+		at[i] = any != 0;
+	}
+}
+
 static void reduce(const struct collective *c, const uint8_t *const given[],
 		   const struct collective_tree *tree, uint8_t *expected)
 {
 	const uint32_t desc = INC_DESC(INC_COLL_ALLREDUCE, c->op, c->dtype, 0, 0);
 	const size_t bytes = collective_send_bytes(c, 0);
+	uint8_t *part;
 	unsigned int r;
 
 	if (collective_reduces_floats(c)) {
 		collective_native(c, given, tree, expected);
 		return;
 	}
-	memcpy(expected, given[0], bytes);
-	for (r = 1; r < c->ranks; r++)
-		ref_operate(desc, false, expected, given[r], bytes);
+	part = room(bytes);
+	for (r = 0; r < c->ranks; r++) {
+		memcpy(r ? part : expected, given[r], bytes);
+		if (c->op >= INCCL_LAND)
+			make_truth(r ? part : expected, inccl_dtype_size(c->dtype), bytes);
+		if (r)
+			ref_operate(desc, false, expected, part, bytes);
+	}
+	free(part);
 }
 
 void collective_expect(const struct collective *c, const uint8_t *const given[],

@@ -16,15 +16,16 @@ struct sum {
 	unsigned int children;
 	long double value; /* sum of the children that were added so far */
 	/* bits of the value that was added last; they are the result if there is one child */
-	uint32_t bits;
+	uint64_t bits;
 };
 
-static void add(struct sum *s, uint32_t bits)
+static void add(struct sum *s, uint64_t bits)
 {
 	const long double value = any_float_value(s->type, bits);
 
-	s->value = s->children++ ? float_result((enum inc_operator)s->call->op, s->value, value)
-				 : value;
+	s->value = s->children++
+			   ? float_result(s->type, (enum inc_operator)s->call->op, s->value, value)
+			   : value;
 	s->bits = bits;
 }
 
@@ -37,7 +38,7 @@ static int child_towards(const struct collective_tree *tree, int sw, int top)
 	return sw;
 }
 
-static uint32_t sum_of(int sw, const struct sum *wanted)
+static uint64_t sum_of(int sw, const struct sum *wanted)
 {
 	const struct collective_tree *tree = wanted->tree;
 	struct sum s = *wanted;
@@ -77,12 +78,12 @@ void collective_native(const struct collective *c, const uint8_t *const given[],
 			.type = (enum inc_float)(c->dtype - INCCL_FLOAT32)};
 	const size_t n = collective_send_bytes(c, 0) / inccl_dtype_size(c->dtype);
 	const int root = root_of(tree);
-	uint32_t bits;
+	uint64_t bits;
 
 	for (s.i = 0; s.i < n; s.i++) {
 		bits = sum_of(root, &s);
 		if (c->op == INCCL_AVG)
-			bits = any_float_nearest(s.type, any_float_value(s.type, bits) / c->ranks);
+			bits = any_float_quotient(s.type, any_float_value(s.type, bits), c->ranks);
 		set_float_bits(s.type, expected, s.i, bits);
 	}
 }

@@ -23,7 +23,7 @@ struct memo {
 bool ref_are_floats(uint32_t desc)
 {
 	return INC_DESC_DTYPE(desc) >= INC_DTYPE_FLOAT32 &&
-	       INC_DESC_DTYPE(desc) <= INC_DTYPE_BFLOAT16 && inc_all_give(desc) &&
+	       INC_DESC_DTYPE(desc) <= INC_DTYPE_FLOAT64 && inc_all_give(desc) &&
 	       (INC_DESC_OP(desc) <= INC_OPERATOR_PROD || INC_DESC_OP(desc) == INC_OPERATOR_AVG);
 }
 
@@ -34,7 +34,7 @@ static enum inc_float type_of(const struct ref_floats *f)
 
 static uint32_t size_of(const struct ref_floats *f)
 {
-	return type_of(f) == INC_FLOAT32 ? 4 : 2;
+	return inc_element_bytes(f->desc);
 }
 
 static bool same(const struct ref_floats *a, const struct ref_floats *b)
@@ -117,7 +117,7 @@ static void reduce(const struct ref_floats *f, uint32_t first, uint8_t *bytes)
 		long double x = element(f, first, i);
 
 		for (c = 1; c < f->n_children; c++)
-			x = float_result(INC_DESC_OP(f->desc), x,
+			x = float_result(type, INC_DESC_OP(f->desc), x,
 					 element(f, (first + c) % f->n_children, i));
 		set_float_bits(type, bytes, i, any_float_nearest(type, x));
 	}
@@ -126,7 +126,7 @@ static void reduce(const struct ref_floats *f, uint32_t first, uint8_t *bytes)
 static void check_precision(const struct ref_floats *f, const uint8_t *bytes)
 {
 	/* half a unit in the last place, for a half float */
-	static const double half_ulp[] = {0, 0x1p-11, 0x1p-8};
+	static const double half_ulp[] = {0, 0x1p-11, 0x1p-8, 0};
 	const enum inc_float type = type_of(f);
 	uint32_t i, c;
 
@@ -138,7 +138,8 @@ static void check_precision(const struct ref_floats *f, const uint8_t *bytes)
 			all += fabs((double)element(f, c, i));
 		}
 		assert_true(fabs(is - sum) <=
-			    (f->n_children - 1) * 0x1p-24 * all + half_ulp[type] * fabs(is));
+			    (f->n_children - 1) * (type == INC_FLOAT64 ? 0x1p-52 : 0x1p-24) * all +
+				    half_ulp[type] * fabs(is));
 	}
 }
 

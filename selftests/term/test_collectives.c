@@ -73,7 +73,8 @@ static void test_operators(void **state)
 
 				shape.form.native_floats = way & 2;
 				shape.form.swapped = way & 4;
-				play(&shape, calls, 2);
+				if (inc_desc_known(desc, 0))
+					play(&shape, calls, 2);
 			}
 }
 

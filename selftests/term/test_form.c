@@ -92,8 +92,8 @@ static void test_other_form(void **state)
 	for (uint32_t type = 0; type < INC_N_NATIVES; type++) {
 		const uint32_t integer = INC_DTYPE_FLOAT32 + type, native = INC_DTYPE_NATIVE + type;
 
-		meet(INC_FLOATS_FIXED, OF(ALLREDUCE, native), 4, WRONG THERE);
-		meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, integer), 4, WRONG HERE);
+		meet(INC_FLOATS_FIXED, OF(ALLREDUCE, native), 8, WRONG THERE);
+		meet(INC_FLOATS_NATIVE, OF(ALLREDUCE, integer), 8, WRONG HERE);
 		meet(INC_FLOATS_NATIVE, OF(REDUCE, integer), 0, WRONG HERE);
 		/* a collective that only forwards floats does not depend on the form of floats */
 		meet(INC_FLOATS_NATIVE, OF(BROADCAST, integer), 0, NULL);
@@ -115,7 +115,7 @@ static void test_other_form(void **state)
  * message in the other form. There is one report, and no buffer is left behind. */
 static void answer(uint32_t floats, uint32_t mine, uint32_t other)
 {
-	struct fake_channel_message m = {.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, mine)};
+	struct fake_channel_message m = {.length = 8, .has_imm = true, .imm = OF(ALLREDUCE, mine)};
 	struct comm_fixture fx;
 	uint32_t i;
 

@@ -226,11 +226,15 @@ static void test_invalid(void **state)
 				      coll = message(INC_DESC(6, 0, 0, 0, 0), 0),
 				      op = message(INC_DESC(0, INC_N_WIRE_OPERATORS, 0, 0, 0), 8),
 				      dtype = message(INC_DESC(0, 0, 31, 0, 0), 8);
+	const struct inc_term_message pair =
+		message(INC_DESC(0, INC_OPERATOR_SUM, INC_DTYPE_FLOAT64_INDEX, 0, 0), 16);
 	const struct inc_term_message inherited_part = {false, 0, 6, (void *)data};
 
 	try_invalid(0, &part, false, "connection_error",
 		    "rank 1 sent an invalid request as message 0");
 	try_invalid(0, &coll, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &pair, false, "connection_error",
 		    "rank 1 sent an invalid request as message 0");
 	try_invalid(0, &op, false, "connection_error",
 		    "rank 1 sent an invalid request as message 0");

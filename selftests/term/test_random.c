@@ -36,6 +36,9 @@ static void make_calls(struct node_call *calls, uint32_t n, uint32_t ranks, bool
 		c->first = !i || !below(3);
 		c->desc = INC_DESC(below(INC_N_COLLECTIVES), below(INC_N_WIRE_OPERATORS), dtype,
 				   !elsewhere || below(8) ? below(ranks) : INC_MAX_RANKS - 1, seq);
+		/* an element of two numbers has two operators only */
+		if (!inc_desc_known(c->desc, 0))
+			c->desc = INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_MAX, dtype, 0, seq);
 		if (c->first)
 			seq++;
 		else

@@ -72,6 +72,22 @@ static int messages(struct unit *u)
 	return -1;
 }
 
+static bool has_one_number(uint32_t dtype)
+{
+	return dtype != INC_DTYPE_INT64_INDEX && dtype != INC_DTYPE_FLOAT64_INDEX;
+}
+
+static bool only_passes(uint32_t coll)
+{
+	return coll == INC_COLL_BROADCAST || coll == INC_COLL_BARRIER ||
+	       coll == INC_COLL_ALL_GATHER;
+}
+
+static bool chooses(uint32_t op)
+{
+	return op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX;
+}
+
 /* A descriptor must be valid, and must be in a message's first packet. */
 static int descriptors(struct unit *u)
 {
@@ -90,11 +106,14 @@ static int descriptors(struct unit *u)
 		unit_reset(u, cm, 0);
 		RUN(case_data(u, cm, 0, 0, INC_OP_SEND_ONLY_IMM, 32, top << 19 | 3 << 14 | 9,
 			      true));
-		RUN(case_expect(u, top >> 10 < INC_N_COLLECTIVES &&
-						   (top >> 5 & 31) < INC_N_WIRE_OPERATORS &&
-						   (top & 31) < INC_N_WIRE_DTYPES
-					   ? INC_CTR_ANS_ACK
-					   : INC_CTR_ANS_NAK_INVALID));
+		RUN(case_expect(u,
+				top >> 10 < INC_N_COLLECTIVES &&
+						(top >> 5 & 31) < INC_N_WIRE_OPERATORS &&
+						(top & 31) < INC_N_WIRE_DTYPES &&
+						(has_one_number(top & 31) ||
+						 only_passes(top >> 10) || chooses(top >> 5 & 31))
+					? INC_CTR_ANS_ACK
+					: INC_CTR_ANS_NAK_INVALID));
 	}
 	return 0;
 }

@@ -98,8 +98,14 @@ static int operator_and_type(struct unit *u, uint32_t op, uint32_t dtype, bool b
 				uint32_t k = at + i;
 				uint32_t pick[] = {k / VALUES, k % VALUES, k * 7 + c};
 
-				put_element(payload + i * bytes, bytes, big,
+				put_element(payload + i * bytes, bytes < 8 ? bytes : 8, big,
 					    values[pick[c < 2 ? c : 2] % VALUES]);
+				if (bytes == 16) { /* the second number is chosen the other way */
+					put_element(payload + i * bytes, 8, big,
+						    values[pick[2] % 3]);
+					put_element(payload + i * bytes + 8, 8, big,
+						    values[pick[c < 2 ? c : 2] % VALUES]);
+				}
 			}
 			RUN(give(u, cm, c, r, desc, payload, n * bytes));
 		}
@@ -115,7 +121,8 @@ static int operators(struct unit *u)
 	for (op = 0; op < INC_N_WIRE_OPERATORS; op++)
 		for (dtype = 0; dtype < INC_N_WIRE_DTYPES; dtype++)
 			for (big = 0; big < 2; big++, k++)
-				RUN(operator_and_type(u, op, dtype, big, 2 + k % 5));
+				if (ref_desc_known(TYPED(op, dtype)))
+					RUN(operator_and_type(u, op, dtype, big, 2 + k % 5));
 	return 0;
 }
 
@@ -157,7 +164,54 @@ static const struct {
 	{INC_OPERATOR_MIN, INC_DTYPE_BFLOAT16, 0xbf80, 0x3f80, 0xbf80},
 	{INC_OPERATOR_MAX, INC_DTYPE_AGREED, 0x80, 0x7f, 0x80},
 	{INC_OPERATOR_SUM, INC_DTYPE_FIXED, 0x7fffffff, 1, 0x80000000},
+	{INC_OPERATOR_SUM, INC_DTYPE_FIXED64, 0x7fffffff, 1, 0x80000000},
+	{INC_OPERATOR_MAX, INC_DTYPE_FLOAT64, 0x8000000000000000, 5, 5},
 };
+
+/* Elements of two numbers: the first decides, or if it is equal the second. */
+static int known_pairs(struct unit *u)
+{
+	static const struct {
+		uint32_t op;
+		int64_t a[2], b[2];
+		bool takes_a;
+	} pairs[] = {
+		{INC_OPERATOR_MIN, {-1, 9}, {1, 2}, true},
+		{INC_OPERATOR_MAX, {-1, 9}, {1, 2}, false},
+		{INC_OPERATOR_MIN, {7, -2}, {7, 1}, true},
+		{INC_OPERATOR_MAX, {7, -2}, {7, 1}, false},
+		{INC_OPERATOR_MIN, {7, 3}, {7, 2}, false},
+		{INC_OPERATOR_MAX, {7, 3}, {7, 2}, true},
+		{INC_OPERATOR_MIN, {INT64_MAX, 0}, {INT64_MIN, 5}, false},
+		{INC_OPERATOR_MAX, {INT64_MAX, 0}, {INT64_MIN, 5}, true},
+	};
+	uint8_t given[2][16];
+	uint32_t i, c, big;
+
+	for (big = 0; big < 2; big++) {
+		struct ref_comm *cm = typed_comm(u, 2, big, 256);
+
+		RUN(!cm);
+		for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+			for (c = 0; c < 2; c++) {
+				const int64_t *of = c ? pairs[i].b : pairs[i].a;
+
+				put_element(given[c], 8, big, (uint64_t)of[0]);
+				put_element(given[c] + 8, 8, big, (uint64_t)of[1]);
+				RUN(give(u, cm, c, i, TYPED(pairs[i].op, INC_DTYPE_FLOAT64_INDEX),
+					 given[c], 16));
+			}
+			if (!memcmp(inc_switch_sums(u->sw)[cm->cfg.sum_base + i % cm->slots]
+					    .payload,
+				    given[!pairs[i].takes_a], 16))
+				continue;
+			snprintf(u->why, sizeof(u->why), "known pair %u, %s endian, is wrong", i,
+				 big ? "big" : "little");
+			return -1;
+		}
+	}
+	return 0;
+}
 
 static int known_answers(struct unit *u)
 {
@@ -293,6 +347,11 @@ static int pads_in_turn(struct unit *u)
 }
 
 const struct unit_case cases_types[] = {
-	{"operators", operators},   {"known_answers", known_answers}, {"lengths", lengths},
-	{"noisy_pads", noisy_pads}, {"pads_in_turn", pads_in_turn},   {NULL, NULL},
+	{"operators", operators},
+	{"known_answers", known_answers},
+	{"known_pairs", known_pairs},
+	{"lengths", lengths},
+	{"noisy_pads", noisy_pads},
+	{"pads_in_turn", pads_in_turn},
+	{NULL, NULL},
 };

@@ -8,8 +8,15 @@
 uint32_t ref_element_bytes(uint32_t desc)
 {
 	switch (INC_DESC_DTYPE(desc)) {
+	case INC_DTYPE_INT64_INDEX:
+	case INC_DTYPE_FLOAT64_INDEX:
+		return 16;
 	case INC_DTYPE_INT64:
 	case INC_DTYPE_UINT64:
+	case INC_DTYPE_INT32_INDEX:
+	case INC_DTYPE_FLOAT32_INDEX:
+	case INC_DTYPE_FLOAT64:
+	case INC_DTYPE_FIXED64:
 		return 8;
 	case INC_DTYPE_INT32:
 	case INC_DTYPE_UINT32:
@@ -31,7 +38,14 @@ uint32_t ref_element_bytes(uint32_t desc)
 
 bool ref_desc_known(uint32_t desc)
 {
-	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && INC_DESC_OP(desc) <= INC_OPERATOR_LXOR &&
+	const uint32_t op = INC_DESC_OP(desc);
+
+	/* an element of two numbers has two operators, but can be passed on in any case */
+	if (ref_element_bytes(desc) == 16 && op != INC_OPERATOR_MIN && op != INC_OPERATOR_MAX &&
+	    (INC_DESC_COLL(desc) == INC_COLL_ALLREDUCE || INC_DESC_COLL(desc) == INC_COLL_REDUCE ||
+	     INC_DESC_COLL(desc) == INC_COLL_REDUCE_SCATTER))
+		return false;
+	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && op <= INC_OPERATOR_LXOR &&
 	       ref_element_bytes(desc);
 }
 
@@ -58,6 +72,12 @@ static bool is_less(uint32_t desc, uint64_t a, uint64_t b)
 {
 	switch (INC_DESC_DTYPE(desc)) {
 	case INC_DTYPE_INT64:
+	case INC_DTYPE_FLOAT64:
+	case INC_DTYPE_FIXED64:
+	case INC_DTYPE_INT32_INDEX:
+	case INC_DTYPE_FLOAT32_INDEX:
+	case INC_DTYPE_INT64_INDEX:
+	case INC_DTYPE_FLOAT64_INDEX:
 		return (int64_t)a < (int64_t)b;
 	case INC_DTYPE_INT32:
 	case INC_DTYPE_FLOAT32:
@@ -96,10 +116,25 @@ static uint64_t operate(uint32_t desc, uint64_t a, uint64_t b)
 	}
 }
 
+/* Takes the element of `from` if its first number wins, or if its second one does and the first
+ * ones are equal. */
+static void operate_pair(uint32_t desc, bool big, uint8_t *into, const uint8_t *from)
+{
+	uint32_t at = memcmp(into, from, 8) ? 0 : 8;
+	uint64_t a = get(into + at, 8, big), b = get(from + at, 8, big);
+
+	if (operate(desc, a, b) == b)
+		memcpy(into, from, 16);
+}
+
 void ref_operate(uint32_t desc, bool big, uint8_t *into, const uint8_t *from, uint32_t len)
 {
 	uint32_t bytes = ref_element_bytes(desc), i;
 
+	for (i = 0; bytes == 16 && i < len; i += bytes)
+		operate_pair(desc, big, into + i, from + i);
+	if (bytes == 16)
+		return;
 	for (i = 0; i < len; i += bytes)
 		put(into + i, bytes, big,
 		    operate(desc, get(into + i, bytes, big), get(from + i, bytes, big)));

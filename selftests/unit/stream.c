@@ -65,6 +65,11 @@ static int collective(struct stream *s)
 		.shape = INC_OP_SEND_ONLY_IMM,
 	};
 
+	/* an element of two numbers has two operators only */
+	if (!ref_desc_known(c.desc))
+		c.desc = INC_DESC(
+			coll, rng_chance(&s->rng, 500) ? INC_OPERATOR_MIN : INC_OPERATOR_MAX,
+			INC_DESC_DTYPE(c.desc), INC_DESC_ROOT(c.desc), INC_DESC_SEQ(c.desc));
 	c.len = rng_chance(&s->rng, 200) ? 0 : some_len(s, c.desc);
 	if (coll == INC_COLL_BARRIER)
 		c.len = n = 0;

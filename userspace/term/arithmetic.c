@@ -9,9 +9,11 @@ _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all tha
 /* For each element type on the wire, the integer type as which a switch that does not add floats
  * reduces it. INC_GUISES has the size and sign of the types that are no integers, whose elements
  * hosts have mapped to such integers. */
-#define INTEGER_1_0 INC_DTYPE_UINT8
-#define INTEGER_2_1 INC_DTYPE_INT16
-#define INTEGER_4_1 INC_DTYPE_INT32
+#define INTEGER_1_0  INC_DTYPE_UINT8
+#define INTEGER_2_1  INC_DTYPE_INT16
+#define INTEGER_4_1  INC_DTYPE_INT32
+#define INTEGER_8_1  INC_DTYPE_INT64
+#define INTEGER_16_1 INC_DTYPE_INT64_INDEX /* two integers */
 static const enum inc_dtype integers[INC_N_WIRE_DTYPES] = {
 #define _(NAME, name, bytes, sign) [INC_DTYPE_##NAME] = INC_DTYPE_##NAME,
 	INC_DTYPES(_)

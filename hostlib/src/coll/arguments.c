@@ -35,6 +35,12 @@ static int check_kind(const struct inccl_communicator *comm, const struct inccl_
 		return inc_err_set(err, EOPNOTSUPP, "dtype %d is unknown", call->dtype);
 	if (!inccl_op_name(call->op))
 		return inc_err_set(err, EOPNOTSUPP, "op %d is unknown", call->op);
+	if (inccl_is_reduced(call) && inccl_finds_index(call->op) != inccl_is_index(call->dtype))
+		return inc_err_set(
+			err, EOPNOTSUPP,
+			"%s of %s: minloc and maxloc are for values with an index, which "
+			"have no other operators",
+			inccl_op_name(call->op), inccl_dtype_name(call->dtype));
 	if (!inccl_floats_are_reduced(call))
 		return 0;
 	switch (call->op) {
@@ -56,6 +62,8 @@ static int check_kind(const struct inccl_communicator *comm, const struct inccl_
 	case INCCL_LAND:
 	case INCCL_LOR:
 	case INCCL_LXOR:
+	case INCCL_MINLOC:
+	case INCCL_MAXLOC:
 	/* each operator has its case here, so that the compiler warns about a new one */
 	case INCCL_XOR:
 		break;
@@ -84,14 +92,17 @@ static int measure(struct inccl_plan *plan, struct inc_err *err)
 static int check_buffer(const struct inccl_plan *plan, const char *name, const void *at,
 			uint64_t bytes, struct inc_err *err)
 {
+	/* an element with an index is aligned like its value, which is half of it */
+	const size_t align = plan->element_bytes / (inccl_is_index(plan->call->dtype) ? 2 : 1);
+
 	if (!bytes)
 		return 0;
 	if (!at)
 		return inc_err_set(err, EINVAL, "%s is NULL, want %llu bytes", name,
 				   (unsigned long long)bytes);
-	if ((uintptr_t)at % plan->element_bytes)
+	if ((uintptr_t)at % align)
 		return inc_err_set(err, EINVAL, "%s (%p) is not aligned to %zu bytes (%s)", name,
-				   at, plan->element_bytes, inccl_dtype_name(plan->call->dtype));
+				   at, align, inccl_dtype_name(plan->call->dtype));
 	if ((uintptr_t)at > UINTPTR_MAX - bytes)
 		return inc_err_set(err, EINVAL, "%s (%p) has no %llu bytes behind it", name, at,
 				   (unsigned long long)bytes);

@@ -2,9 +2,10 @@
 /*
  * The bounce buffer of a communicator. Messages pass through it if their data has another form on
  * the wire than in the caller's buffer. That is the other byte order, integers instead of floats,
- * or 0 and 1 for a logical operator. A message has a slot from its posting until its result has
- * been copied to the caller's buffer. So the bounce buffer is as large as the window, however long
- * a collective is, and data of one message is converted while other messages are under way.
+ * keys instead of values with an index, or 0 and 1 for a logical operator. A message has a slot
+ * from its posting until its result has been copied to the caller's buffer. So the bounce buffer is
+ * as large as the window, however long a collective is, and data of one message is converted while
+ * other messages are under way.
  *
  * Slots are assigned and freed in the order of posting. A slot is contiguous; if it does not fit
  * before the end of the buffer, it is placed at the beginning.
@@ -41,8 +42,30 @@ bool inccl_uses_bounce(const struct inccl_request *req)
 
 enum inccl_form inccl_form_of(const struct inccl_call *call)
 {
-	return inccl_is_reduced(call) && inccl_is_logical(call->op) ? INCCL_FORM_TRUTH
-								    : INCCL_FORM_SAME;
+	if (!inccl_is_reduced(call))
+		return INCCL_FORM_SAME;
+	if (inccl_finds_index(call->op))
+		return INCCL_FORM_KEYS;
+	return inccl_is_logical(call->op) ? INCCL_FORM_TRUTH : INCCL_FORM_SAME;
+}
+
+/* Copies elements in the form on the wire, and reverses their bytes if the byte order there is not
+ * the machine's. */
+static void copy_turned(const struct inccl_request *req, void *to, const void *from, size_t bytes)
+{
+	const enum inc_dtype dtype = INC_DESC_DTYPE(req->desc);
+	const size_t size = req->element_bytes;
+
+	if (!req->foreign) {
+		if (to != from)
+			memcpy(to, from, bytes);
+	} else if (req->form == INCCL_FORM_KEYS) {
+		inc_reduce_swap(to, from, bytes / sizeof(int64_t), sizeof(int64_t));
+	} else if (inccl_is_index((enum inccl_dtype)dtype)) {
+		inc_index_swap(dtype, to, from, bytes / size);
+	} else {
+		inc_reduce_swap(to, from, bytes / size, size);
+	}
 }
 
 /* Converts elements of the caller's to their form on the wire. */
@@ -50,23 +73,32 @@ static void encode(const struct inccl_request *req, void *to, const void *from, 
 {
 	const size_t size = req->element_bytes, count = bytes / size;
 
-	if (req->form == INCCL_FORM_TRUTH) {
+	switch ((enum inccl_form)req->form) {
+	case INCCL_FORM_SAME:
+		break;
+	case INCCL_FORM_TRUTH:
 		inc_reduce_truth(to, from, count, size);
 		from = to;
+		break;
+	case INCCL_FORM_KEYS:
+		inc_index_to_keys(INC_DESC_DTYPE(req->desc),
+				  INC_DESC_OP(req->desc) == INC_OPERATOR_MAX, to, from, count);
+		from = to;
+		break;
 	}
-	if (req->foreign)
-		inc_reduce_swap(to, from, count, size);
+	copy_turned(req, to, from, bytes);
 }
 
-/* Converts elements of a result on the wire to the caller's. */
-static void decode(const struct inccl_request *req, void *to, const void *from, size_t bytes)
+/* Converts elements of a result on the wire, in the bounce buffer, to the caller's. */
+static void decode(const struct inccl_request *req, void *to, void *from, size_t bytes)
 {
-	const size_t size = req->element_bytes;
-
-	if (req->foreign)
-		inc_reduce_swap(to, from, bytes / size, size);
-	else
-		memcpy(to, from, bytes);
+	if (req->form != INCCL_FORM_KEYS) {
+		copy_turned(req, to, from, bytes);
+		return;
+	}
+	copy_turned(req, from, from, bytes);
+	inc_index_from_keys(INC_DESC_DTYPE(req->desc), INC_DESC_OP(req->desc) == INC_OPERATOR_MAX,
+			    to, from, bytes / req->element_bytes);
 }
 
 static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)

@@ -74,6 +74,12 @@ static inline bool inccl_is_float(enum inccl_dtype dtype)
 	return dtype >= INCCL_FLOAT32 && (unsigned int)dtype - INCCL_FLOAT32 < INC_N_FLOATS;
 }
 
+/* Whether the elements are values with an index, which only MINLOC and MAXLOC reduce. */
+static inline bool inccl_is_index(enum inccl_dtype dtype)
+{
+	return dtype >= INCCL_INT32_INDEX && dtype <= INCCL_FLOAT64_INDEX;
+}
+
 /* collective.c. These two functions are the public calls NAME_start() and NAME() of any
  * collective. */
 int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
@@ -92,6 +98,12 @@ static inline bool inccl_is_reduced(const struct inccl_call *call)
 static inline bool inccl_floats_are_reduced(const struct inccl_call *call)
 {
 	return inccl_is_float(call->dtype) && inccl_is_reduced(call);
+}
+
+/* Whether the operator is MINLOC or MAXLOC, which are MIN and MAX of keys on the wire. */
+static inline bool inccl_finds_index(enum inccl_op op)
+{
+	return op == INCCL_MINLOC || op == INCCL_MAXLOC;
 }
 
 static inline bool inccl_is_logical(enum inccl_op op)
@@ -143,6 +155,7 @@ void inccl_data_finish(struct inccl_request *req);
 enum inccl_form {
 	INCCL_FORM_SAME,  /* that of the caller's buffers */
 	INCCL_FORM_TRUTH, /* 1 for an element that is not 0, otherwise 0 */
+	INCCL_FORM_KEYS,  /* keys of values with an index (lib/reduce/operate.h) */
 };
 
 /* A message's slot in the bounce buffer. */

@@ -7,7 +7,7 @@
  *	agreement	MAX of bytes: the parameters, which must be the same on every rank, and
  *			the exponents of the blocks (heads)
  *	kinds		OR of bytes, one for each element; only if a head reports infinities or NaN
- *	elements	SUM of int32, one for each element
+ *	elements	SUM of int32, one for each element; of int64 for float64
  *
  * The integers of a message are made in the bounce buffer (bounce.c) when it is posted. Its result
  * is converted back to floats as soon as it arrives. So that the memory for heads and kinds does
@@ -55,7 +55,7 @@ struct parameters {
 	struct parameter_values {
 		uint8_t type;
 		uint8_t op;
-		uint8_t exponent; /* the given exponent minus INC_FIXED_MIN_EXPONENT */
+		uint8_t exponent[2]; /* the given exponent minus inc_fixed_min_exponent() */
 		uint8_t block[4];
 	} values;
 	uint8_t inverse[sizeof(struct parameter_values)];
@@ -167,7 +167,8 @@ static void begin_run(struct inccl_request *req, enum phase phase, size_t first)
 {
 	struct inccl_floats *f = req->floats;
 	const size_t block = first / f->call.count, block_end = (block + 1) * f->call.count;
-	enum inc_dtype dtype = f->ordered ? (enum inc_dtype)f->call.dtype : INC_DTYPE_FIXED;
+	const enum inc_dtype fixed = f->type == INC_FLOAT64 ? INC_DTYPE_FIXED64 : INC_DTYPE_FIXED;
+	enum inc_dtype dtype = f->ordered ? (enum inc_dtype)f->call.dtype : fixed;
 	struct inccl_call wire = f->call;
 
 	set_phase(f, phase);
@@ -231,10 +232,11 @@ void inccl_floats_begin(struct inccl_request *req)
 
 static void set_parameters(struct inccl_floats *f)
 {
+	const unsigned int exponent = f->exponent - inc_fixed_min_exponent(f->type);
 	const struct parameter_values values = {
 		.type = f->type,
 		.op = f->call.op,
-		.exponent = f->exponent - INC_FIXED_MIN_EXPONENT,
+		.exponent = {exponent, exponent >> 8},
 		.block = {f->fixed.block, f->fixed.block >> 8, f->fixed.block >> 16,
 			  f->fixed.block >> 24},
 	};
@@ -265,13 +267,14 @@ static int compare_parameters(const struct inccl_floats *f, const struct paramet
 static int read_opts(struct inccl_floats *f, const struct inccl_collective_opts *opts, int world,
 		     struct inc_err *err)
 {
+	const int min = inc_fixed_min_exponent(f->type), max = inc_fixed_max_exponent(f->type);
+
 	f->scaled = opts->float_exponent;
 	if (f->scaled)
 		f->exponent = *opts->float_exponent;
-	if (f->scaled &&
-	    (f->exponent < INC_FIXED_MIN_EXPONENT || f->exponent > INC_FIXED_MAX_EXPONENT))
+	if (f->scaled && (f->exponent < min || f->exponent > max))
 		return inc_err_set(err, EINVAL, "float_exponent %d: want %d to %d", f->exponent,
-				   INC_FIXED_MIN_EXPONENT, INC_FIXED_MAX_EXPONENT);
+				   min, max);
 	return inc_fixed_init(&f->fixed, f->type, opts->float_block ?: INC_FIXED_BLOCK, world, err);
 }
 
@@ -280,7 +283,7 @@ static int read_opts(struct inccl_floats *f, const struct inccl_collective_opts 
 static int check_range(const struct inccl_floats *f, struct inc_err *err)
 {
 	const uint8_t *values = f->call.send;
-	int32_t unused[CHECK_ELEMENTS];
+	int64_t unused[CHECK_ELEMENTS]; /* large enough for every type */
 	size_t first, n;
 	int ret;
 
@@ -342,7 +345,7 @@ int inccl_floats_prepare(struct inccl_request *req, const struct inccl_plan *pla
 	f->type = (enum inc_float)(f->call.dtype - INCCL_FLOAT32);
 	f->ordered = f->call.op == INCCL_MIN || f->call.op == INCCL_MAX;
 	f->count = f->shape.send_blocks * f->call.count;
-	f->wire_bytes = f->ordered ? inc_float_size(f->type) : sizeof(int32_t);
+	f->wire_bytes = f->ordered ? inc_float_size(f->type) : inc_fixed_bytes(f->type);
 	ret = f->ordered ? 0 : read_opts(f, opts, req->comm->group->world_size, err);
 	if (!ret && f->scaled)
 		ret = check_range(f, err);

@@ -22,6 +22,14 @@ static bool is_lopsided(uint32_t desc)
 	return !inc_all_give(desc) || !inc_ranks_get(desc, false, 1);
 }
 
+static enum inc_operator wire_op(enum inccl_op op)
+{
+	if (inccl_finds_index(op))
+		return op == INCCL_MINLOC ? INC_OPERATOR_MIN : INC_OPERATOR_MAX;
+	/* the other operators have the same numbers in both enums, which names.c asserts */
+	return (enum inc_operator)op;
+}
+
 void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *plan)
 {
 	const struct inccl_communicator *comm = req->comm;
@@ -36,7 +44,7 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 	req->recv_bytes = plan->recv_bytes;
 	req->send_step = shape->send_blocks > 1 ? plan->block_bytes : 0;
 	req->recv_step = shape->recv_blocks > 1 ? plan->block_bytes : 0;
-	req->desc = INC_DESC(call->collective, call->op, plan->wire_dtype, call->root,
+	req->desc = INC_DESC(call->collective, wire_op(call->op), plan->wire_dtype, call->root,
 			     INC_DESC_SEQ(req->desc));
 	/* If a result corresponds to a packet, a packet of length 0 is a message of its own
 	 * (docs/protocol.md). So all messages of this collective then have one packet. */
