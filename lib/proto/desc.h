@@ -252,11 +252,10 @@ static inline __attribute__((always_inline)) _Bool inc_desc_known(__u32 desc, __
 {
 	__u32 element = inc_element_bytes(desc), op = INC_DESC_OP(desc);
 
-	if (element == INC_PAIR_BYTES && inc_all_give(desc) && op != INC_OPERATOR_MIN &&
-	    op != INC_OPERATOR_MAX)
-		return 0;
 	return INC_DESC_COLL(desc) < INC_N_COLLECTIVES && op < INC_N_WIRE_OPERATORS && element &&
-	       !(bytes & (element - 1));
+	       !(bytes & (element - 1)) &&
+	       (__builtin_expect(element != INC_PAIR_BYTES, 1) || !inc_all_give(desc) ||
+		op == INC_OPERATOR_MIN || op == INC_OPERATOR_MAX);
 }
 
 /*
