@@ -18,6 +18,8 @@
 #include <linux/if_bridge.h>
 #include <linux/sockios.h>
 #include "lib/base/log.h"
+#include "lib/base/opt.h"
+#include "lib/net/hostport.h"
 #include "topo/lab.h"
 
 /* A growing text of commands for ip(8), which runs them at once. */
@@ -246,6 +248,11 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
 	if (node->role == LAB_SWITCH)
 		write_file("/proc/sys/net/ipv4/ip_forward", "1");
+	/* Until the controller listens, inc-lab tries to connect to it from here. If the kernel
+	 * chose the controller's port as the source, the socket would be connected to itself, and
+	 * the controller could not listen. */
+	if (node->role == LAB_CONTROLLER)
+		write_file("/proc/sys/net/ipv4/ip_local_reserved_ports", INC_STR(INC_PORT_MEMBERS));
 	lab_leave(old);
 
 	ret = batch_open(&b, err);
