@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 #include "selftests/fakes/switch.h"
+#include "selftests/reduce/numbers.h"
 
 #define TYPED_COUNT 75
 
@@ -115,25 +116,6 @@ static void logical(enum inccl_dtype dtype)
 		}
 	}
 }
-
-/* Values with an index, as C has them. */
-union indexed {
-	struct {
-		int32_t value, index;
-	} int32;
-	struct {
-		float value;
-		int32_t index;
-	} float32;
-	struct {
-		int64_t value;
-		int32_t index, padding;
-	} int64;
-	struct {
-		double value;
-		int32_t index, padding;
-	} float64;
-};
 
 static void put_indexed(enum inccl_dtype dtype, void *array, size_t i, int value, int32_t index)
 {

@@ -11,6 +11,25 @@
 #include <stdint.h>
 #include "lib/reduce/floats.h"
 
+/* An element of each type with an index, as C lays it out. */
+union indexed {
+	struct {
+		int32_t value, index;
+	} int32;
+	struct {
+		float value;
+		int32_t index;
+	} float32;
+	struct {
+		int64_t value;
+		int32_t index, padding;
+	} int64;
+	struct {
+		double value;
+		int32_t index, padding;
+	} float64;
+};
+
 /* Random numbers from a state, which may begin with any seed. */
 uint64_t random_u64(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t limit);

@@ -201,25 +201,6 @@ static void in_place(void **state)
 
 /* --- values with an index --- */
 
-/* An element as C has it, of each type. */
-union indexed {
-	struct {
-		int32_t value, index;
-	} int32;
-	struct {
-		float value;
-		int32_t index;
-	} float32;
-	struct {
-		int64_t value;
-		int32_t index, padding;
-	} int64;
-	struct {
-		double value;
-		int32_t index, padding;
-	} float64;
-};
-
 static const size_t index_sizes[] = {8, 8, 16, 16};
 static const int32_t indices[] = {0, 1, -1, 7, INT32_MAX, INT32_MIN};
 static const double index_values[] = {0, -0.0, 1, -3, INFINITY, -INFINITY, NAN, -NAN};
