@@ -578,7 +578,7 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * The switches add and multiply float32 and float64 as IEEE 754 defines it, in the order of the
  * ranks at each switch. They add float16 and bfloat16 in float32, and round to the type once at
  * each switch. Minimum and maximum are exact. A NaN in any part makes the result NaN. float_block
- * and float_exponent have no effect, and the log says so.
+ * and float_exponent have no effect, which the library logs.
  *
  * Otherwise @floats is "fixed": the switches add integers. The ranks convert floats to integers and
  * back. Minimum and maximum are exact, and a NaN wins. SUM and AVG are computed in fixed point,

@@ -7,8 +7,8 @@
 #include "lib/reduce/fp_mode.h"
 #include "lib/reduce/kernels.h"
 
-/* How the exponent of a block is in its head: the head has (e + bias) / step if the values of the
- * block are below 2^e. The least and the greatest exponent of the form with one pass. */
+/* The head of a block has (e + bias) / step, rounded up, if the values of the block are below 2^e.
+ * The form with one pass accepts exponents from -bias to max. */
 static const struct {
 	int32_t bias, step, max;
 	unsigned int bits; /* most bits of an integer */
