@@ -102,6 +102,10 @@ fuzz = $(patsubst %.c,$(B)/obj/fuzz/%.o,$(1))
 
 # ---- programs and archives ----
 
+# Two hundred programs of tests are linked, and gold needs half of the time that the usual linker needs.
+# What is installed is linked by the usual one.
+TEST_LINKER := $(if $(shell command -v ld.gold),-fuse-ld=gold)
+
 # $(eval $(call program,FILE,OBJECTS AND ARCHIVES,LIBRARIES[,FLAGS[,COMPILER]])): a program, or with
 # -shared among FLAGS a shared library. Prerequisites that are neither objects nor archives are built
 # before, and are not linked.
@@ -109,7 +113,7 @@ define program
 $(1): $(2)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
-	$$(Q)$(or $(5),$$(CC)) $$(LDFLAGS_ALL) $(4) -o $$@ $$(filter %.o %.a,$$^) $(3)
+	$$(Q)$(or $(5),$$(CC)) $$(LDFLAGS_ALL) $(if $(filter $(B)/selftests/%,$(1)),$$(TEST_LINKER)) $(4) -o $$@ $$(filter %.o %.a,$$^) $(3)
 endef
 
 # An archive of objects that stay where they are; it is never installed.

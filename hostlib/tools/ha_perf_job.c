@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "hostlib/tools/ha_perf.h"
@@ -108,6 +109,22 @@ static int exchange_handles(struct ha_perf *perf)
 	return err;
 }
 
+/* NCCL's proxy thread calls sched_yield() between its polls. Nothing has arrived for IDLE_NS while a path
+ * fails over, or while another rank starts. Then the poll sleeps, because the ranks, the plugin's
+ * threads and the network of a small machine need its CPUs. */
+#define IDLE_NS INC_NSEC_PER_MSEC
+#define NAP_NS (50 * INC_NSEC_PER_USEC)
+
+void ha_perf_give_way(const struct ha_perf *perf)
+{
+	static const struct timespec nap = {.tv_nsec = NAP_NS};
+
+	if (inc_now_ns() - perf->moved_at_ns < IDLE_NS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+}
+
 int ha_perf_check_progress(struct ha_perf *perf, const char *what)
 {
 	int gone;
@@ -126,7 +143,7 @@ int ha_perf_wait(struct ha_perf *perf)
 	char what[160] = "nothing is posted";
 	int err;
 
-	sched_yield();
+	ha_perf_give_way(perf);
 	for (unsigned int i = 0; i < perf->nstreams; i++) {
 		ha_stream_describe(&perf->streams[i], what, sizeof(what));
 		if (!ha_stream_idle(&perf->streams[i]))
@@ -176,7 +193,7 @@ static int connect_all(struct ha_perf *perf)
 		}
 		if (have < perf->nstreams && !err)
 			err = ha_perf_check_progress(perf, what);
-		sched_yield();
+		ha_perf_give_way(perf);
 	}
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)
 		err = ha_stream_close_listen(&perf->streams[i]);

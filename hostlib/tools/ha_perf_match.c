@@ -4,7 +4,6 @@
  * channel on each comm, from which the receiver learns to which channel the comm belongs.
  */
 #include <errno.h>
-#include <sched.h>
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf.h"
 
@@ -94,7 +93,7 @@ static int exchange_channels(struct ha_perf *perf, struct channel_message *messa
 				err = progress(perf, &perf->streams[i], &messages[i]);
 			left += !messages[i].done;
 		}
-		sched_yield();
+		ha_perf_give_way(perf);
 		if (left && !err)
 			err = ha_perf_check_progress(perf, "the first message of a comm");
 	}
