@@ -109,11 +109,11 @@ static int exchange_handles(struct ha_perf *perf)
 	return err;
 }
 
-/* NCCL's proxy thread calls sched_yield() between its polls. Nothing has arrived for IDLE_NS while a path
- * fails over, or while another rank starts. Then the poll sleeps, because the ranks, the plugin's
- * threads and the network of a small machine need its CPUs. */
+/* NCCL's proxy thread calls sched_yield() between its polls. Nothing has arrived for IDLE_NS while
+ * a path fails over, or while another rank starts. Then the poll sleeps, because the ranks, the
+ * plugin's threads and the network of a small machine need its CPUs. */
 #define IDLE_NS INC_NSEC_PER_MSEC
-#define NAP_NS (50 * INC_NSEC_PER_USEC)
+#define NAP_NS  (50 * INC_NSEC_PER_USEC)
 
 void ha_perf_give_way(const struct ha_perf *perf)
 {

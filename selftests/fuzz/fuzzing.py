@@ -27,19 +27,18 @@ def program(target):
     return os.path.join(PROGRAMS, "fuzz_" + target)
 
 
-def archive(target):
-    """The file in which the repository keeps a target's corpus."""
-    return os.path.join(HERE, "corpus", target + ".tar.xz")
+# The file in which the repository keeps the corpora, each in a folder with its target's name.
+ARCHIVE = os.path.join(HERE, "corpora.tar.xz")
 
 
-def corpus(target):
-    """A directory with the kept corpus, which is unpacked once for each version of the archive."""
-    with open(archive(target), "rb") as f:
+def corpora():
+    """A directory with the kept corpora, which is unpacked once for each version of the archive."""
+    with open(ARCHIVE, "rb") as f:
         data = f.read()
-    directory = os.path.join(PROGRAMS, "corpus", f"{target}-{hashlib.sha256(data).hexdigest()[:16]}")
+    directory = os.path.join(PROGRAMS, "corpora", hashlib.sha256(data).hexdigest()[:16])
     if not os.path.isdir(directory):
         os.makedirs(os.path.dirname(directory), exist_ok=True)
-        fresh = tempfile.mkdtemp(prefix=target + "-", dir=os.path.dirname(directory))
+        fresh = tempfile.mkdtemp(dir=os.path.dirname(directory))
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             tar.extractall(fresh)
         try:
@@ -49,25 +48,29 @@ def corpus(target):
     return directory
 
 
-def copy(target, scratch):
-    """A directory in scratch with the kept corpus, or an empty one of a target that has none yet."""
-    directory = os.path.join(scratch, target)
-    if os.path.exists(archive(target)):
-        return shutil.copytree(corpus(target), directory)
-    os.mkdir(directory)
+def corpus(target):
+    """A directory with the target's kept corpus, which is empty if there is none yet."""
+    directory = os.path.join(corpora(), target)
+    os.makedirs(directory, exist_ok=True)
     return directory
 
 
+def copy(target, scratch):
+    """A directory in scratch with the kept corpus."""
+    return shutil.copytree(corpus(target), os.path.join(scratch, target))
+
+
 def pack(target, directory):
-    """Makes the directory's files the kept corpus. The same files make the same archive."""
-    path = archive(target)
-    with tarfile.open(path + ".new", "w:xz", preset=9) as tar:
-        for name in sorted(os.listdir(directory)):
-            entry = tarfile.TarInfo(name)
-            entry.size = os.path.getsize(os.path.join(directory, name))
-            with open(os.path.join(directory, name), "rb") as f:
-                tar.addfile(entry, f)
-    os.rename(path + ".new", path)
+    """Makes the directory's files the target's kept corpus. The same files make the same archive."""
+    kept = {name: os.path.join(corpora(), name) for name in os.listdir(corpora())} | {target: directory}
+    with tarfile.open(ARCHIVE + ".new", "w:xz", preset=9) as tar:
+        for folder in sorted(kept):
+            for name in sorted(os.listdir(kept[folder])):
+                entry = tarfile.TarInfo(f"{folder}/{name}")
+                entry.size = os.path.getsize(os.path.join(kept[folder], name))
+                with open(os.path.join(kept[folder], name), "rb") as f:
+                    tar.addfile(entry, f)
+    os.rename(ARCHIVE + ".new", ARCHIVE)
 
 
 def usual_runs(target):
