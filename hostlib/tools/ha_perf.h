@@ -79,10 +79,10 @@ int ha_perf_parse(struct ha_perf_opts *opts, int argc, char **argv);
 int ha_perf_open(struct ha_perf *perf);
 int ha_perf_close(struct ha_perf *perf);
 void ha_perf_free(struct ha_perf *perf);
-/* These functions are called when nothing has completed. They return -errno if the time limit has
- * passed or a rank has ended, else 0. `what` is the text of what this rank waits for;
- * ha_perf_wait() finds that out itself, and gives way as ha_perf_give_way() does, which lets other
- * threads run. */
+/* These functions are called when nothing has completed. The first one lets other threads run, and
+ * ha_perf_wait() does that, too. The other two return -errno if the time limit has passed or a rank
+ * has ended, else 0. Their text `what` names what this rank waits for, which ha_perf_wait() finds
+ * out itself. */
 void ha_perf_give_way(const struct ha_perf *perf);
 int ha_perf_check_progress(struct ha_perf *perf, const char *what);
 int ha_perf_wait(struct ha_perf *perf);
