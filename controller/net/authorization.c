@@ -22,17 +22,19 @@ static bool is_of(const char *identity, const char *kind)
 }
 
 /* Names the peer of another version, both versions, and the program to upgrade. hello: the peer's
- * message if the peer is a switch whose message could be read, otherwise NULL. */
+ * message if the peer is a switch, otherwise NULL. The message of a later version may be unreadable
+ * behind the switch's name. */
 static int refuse_version(const struct inc_ndjson *conn, const struct inc_msg_hello *hello,
 			  enum inc_message_id id, uint32_t version, struct inc_err *err)
 {
 	const char *program = id == INC_MSG_HELLO ? "inc-switchd" : "libinccl";
+	const char *node = hello ? hello->node : "";
 
 	return inc_err_set(err, EPROTONOSUPPORT,
 			   "%s%s%s at %s speaks version %u of the control protocol, and this "
 			   "controller speaks %u: upgrade %s",
-			   program, hello ? " of switch " : "", hello ? hello->node : "",
-			   inc_ndjson_peer(conn), version, INC_CONTROL_VERSION,
+			   program, *node ? " of switch " : "", node, inc_ndjson_peer(conn),
+			   version, INC_CONTROL_VERSION,
 			   version < INC_CONTROL_VERSION ? program : "inc-controller");
 }
 
@@ -43,8 +45,7 @@ int inc_first_message_read(const struct inc_ndjson *conn, enum inc_message_id id
 	const int ret = inc_message_read(id, object, said, err);
 
 	if (*version && *version != INC_CONTROL_VERSION)
-		return refuse_version(conn, id == INC_MSG_HELLO && !ret ? said : NULL, id, *version,
-				      err);
+		return refuse_version(conn, id == INC_MSG_HELLO ? said : NULL, id, *version, err);
 	return ret ?: inc_ndjson_check_open(conn, err);
 }
 
