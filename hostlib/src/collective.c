@@ -210,6 +210,16 @@ static unsigned int describe_floats(const struct inccl_request *req, char *text,
 	return 1;
 }
 
+/* Returns the caller's name of the operator. */
+static const char *op_of(const struct inccl_request *req)
+{
+	const enum inc_operator op = INC_DESC_OP(req->desc);
+
+	if (req->form != INCCL_FORM_KEYS)
+		return inccl_op_name((enum inccl_op)op);
+	return inccl_op_name(op == INC_OPERATOR_MIN ? INCCL_MINLOC : INCCL_MAXLOC);
+}
+
 /* Logs how a collective runs, but only once for each kind of collective. */
 static void describe(const struct inccl_request *req)
 {
@@ -225,8 +235,7 @@ static void describe(const struct inccl_request *req)
 		return;
 	comm->described |= kind;
 	if (inc_all_give(req->desc))
-		snprintf(elements, sizeof(elements), " (%s of %s)",
-			 inccl_op_name(INC_DESC_OP(req->desc)),
+		snprintf(elements, sizeof(elements), " (%s of %s)", op_of(req),
 			 inccl_dtype_name(INC_DESC_DTYPE(req->desc)));
 	inccl_log_line(comm->group->log,
 		       "communicator %lld: %s%s: %u blocks, messages of %u packets, %u packets "

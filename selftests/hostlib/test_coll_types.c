@@ -233,6 +233,16 @@ static void refused_indices(void **state)
 	fake_switch_down(&sw);
 }
 
+/* The log has the caller's names, and not those of the wire. */
+static void logged_names(void **state)
+{
+	fake_switch_up(&sw,
+		       &(struct fake_switch_conf){.ranks = 2, .window = 3, .message_packets = 1});
+	indexed(INCCL_FLOAT64_INDEX);
+	assert_true(fake_switch_logged(&sw, "allreduce (minloc of float64_index): "));
+	fake_switch_down(&sw);
+}
+
 /* A sum of complex numbers is a sum of twice as many floats. */
 static void complex_sum(void **state)
 {
@@ -279,6 +289,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_integer_type),
 		cmocka_unit_test(refused_indices),
+		cmocka_unit_test(logged_names),
 		cmocka_unit_test(complex_sum),
 	};
 
