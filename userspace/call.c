@@ -38,7 +38,8 @@ static int describe(char *text, size_t size, const struct inc_call *call)
 }
 
 /* Returns the earlier of two sequence numbers of collectives. The numbers wrap around, but the two
- * are always less than half of their range apart. */
+ * are less than half of their range apart, unless a rank has called so many collectives without
+ * elements. */
 static uint32_t earlier(uint32_t a, uint32_t b)
 {
 	return ((b - a) & INC_DESC_SEQ_MASK) <= INC_DESC_SEQ_MASK / 2 ? a : b;

@@ -587,7 +587,8 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  *	|result - exact sum| <= ranks * 2^-float_bits * largest + ulp(result) / 2
  *
- * Here "largest" is the largest finite |element| of the block on any rank, and at least 2^-126.
+ * Here "largest" is the largest finite |element| of the block on any rank, and at least 2^-126
+ * (float64: 2^-1016).
  * inccl_communicator_info() has float_bits: 30 with one rank, 29 with two, 28 with four, 27 with
  * eight. Float64 has 32 bits more, of which the rounding of exponents takes up to 7. Infinities and
  * NaN give the results of IEEE 754 addition. docs/floats.md has the details.
@@ -647,8 +648,8 @@ enum inccl_dtype {
 	INCCL_FLOAT16 = 9, /* binary16 of IEEE 754 */
 	INCCL_BFLOAT16 = 10,
 	INCCL_FLOAT64 = 11,
-	/* A value and an int32_t, its index: 8 bytes, or 16 with padding, which is 0 in results.
-	 * They have MINLOC and MAXLOC only, and are aligned like the value. */
+	/* A value and an int32_t, its index: 8 bytes, or 16 with padding. They have MINLOC and
+	 * MAXLOC only, in whose results the padding is 0, and are aligned like the value. */
 	INCCL_INT32_INDEX = 12, /* struct {int32_t value; int32_t index;} */
 	INCCL_FLOAT32_INDEX = 13,
 	INCCL_INT64_INDEX = 14,
@@ -674,7 +675,8 @@ enum inccl_op {
 	INCCL_LAND = 8,
 	INCCL_LOR = 9,
 	INCCL_LXOR = 10,
-	/* The smallest or largest value, and the lowest index that it has. A NaN wins. */
+	/* The smallest or largest value, and the lowest index that it has. A NaN wins, and -0 is
+	 * below +0. */
 	INCCL_MINLOC = 11,
 	INCCL_MAXLOC = 12,
 };
