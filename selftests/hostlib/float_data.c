@@ -96,14 +96,17 @@ void float_fill(enum inccl_dtype dtype, void *array, size_t count, uint32_t seed
 	const uint64_t bias = (1u << (f->exponent_bits - 1)) - 1;
 	const uint64_t inf = ((1ull << f->exponent_bits) - 1) << f->mantissa_bits;
 	const uint64_t sign = 1ull << (f->mantissa_bits + f->exponent_bits);
+	const uint32_t below = is_wide(dtype) ? 48 : 16;
 	uint32_t x = seed * 2654435761u + 1;
 	uint64_t bits;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		bits = next_bits(dtype, &x) & (sign | ((1ull << f->mantissa_bits) - 1));
-		/* a normal number from 2^-12 to 2^3 with random mantissa bits */
-		bits |= (bias - 12 + (next_random(&x) >> 8) % 16) << f->mantissa_bits;
+		/* A normal number up to 2^FLOAT_BELOW with random mantissa bits. Float64 has more
+		 * exponents, because those of its blocks are rounded. */
+		bits |= (bias + FLOAT_BELOW - below + (next_random(&x) >> 8) % below)
+			<< f->mantissa_bits;
 		if (next_random(&x) % 16 == 0)
 			bits &= sign;
 		if (special && i % 37 == 5 && next_random(&x) % 2)

@@ -114,6 +114,11 @@ static const char *add_line(const struct scenario_line *l)
 			return "there is no such job, or it cannot have so many channels";
 		cluster.group[v[0]].opts.channels = v[1];
 		return NULL;
+	case SCENARIO_ORDER:
+		if (v[0] >= cluster.n_groups)
+			return "there is no such job";
+		cluster.group[v[0]].opts.byte_order = INCCL_ORDER_NETWORK;
+		return NULL;
 	default:
 		return cluster_add_line(l);
 	}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,11 +22,26 @@
 
 /* --- choice --- */
 
+static bool reduces(const struct collective *c)
+{
+	return c->what == INCCL_ALLREDUCE || c->what == INCCL_REDUCE ||
+	       c->what == INCCL_REDUCE_SCATTER;
+}
+
+/* Are the elements values with an index? */
+static bool is_indexed(const struct collective *c)
+{
+	return c->dtype >= INCCL_INT32_INDEX;
+}
+
 bool collective_reduces_floats(const struct collective *c)
 {
-	return c->dtype >= INCCL_FLOAT32 &&
-	       (c->what == INCCL_ALLREDUCE || c->what == INCCL_REDUCE ||
-		c->what == INCCL_REDUCE_SCATTER);
+	return c->dtype >= INCCL_FLOAT32 && !is_indexed(c) && reduces(c);
+}
+
+static bool is_logical(const struct collective *c)
+{
+	return c->op == INCCL_LAND || c->op == INCCL_LOR || c->op == INCCL_LXOR;
 }
 
 static bool has_blocks(const struct collective *c)
@@ -40,19 +56,21 @@ size_t collective_all_bytes(const struct collective *c)
 
 static void draw_kind(struct rng *rng, const struct collective_limits *limits, struct collective *c)
 {
-	static const enum inccl_op int_ops[] = {INCCL_SUM, INCCL_MIN, INCCL_MAX, INCCL_PROD,
-						INCCL_AND, INCCL_OR,  INCCL_XOR, INCCL_LAND,
-						INCCL_LOR, INCCL_LXOR};
+	static const enum inccl_op int_ops[] = {INCCL_SUM,  INCCL_MIN, INCCL_MAX, INCCL_PROD,
+						INCCL_AND,  INCCL_OR,  INCCL_XOR, INCCL_AVG,
+						INCCL_LAND, INCCL_LOR, INCCL_LXOR};
 	static const enum inccl_op float_ops[] = {INCCL_SUM, INCCL_AVG, INCCL_MIN, INCCL_MAX,
 						  INCCL_PROD};
 	static const unsigned int float_blocks[] = {0, 1, 3, 16};
 
 	c->what = rng_chance(rng, 500) ? INCCL_ALLREDUCE : rng_below(rng, INCCL_ALL_GATHER + 1);
 	c->root = rng_below(rng, c->ranks);
-	c->dtype = rng_below(rng, (rng_chance(rng, 300) ? INCCL_FLOAT64 : INCCL_UINT8) + 1);
+	c->dtype = rng_below(rng, (rng_chance(rng, 400) ? INCCL_FLOAT64_INDEX : INCCL_UINT8) + 1);
 	c->op = int_ops[rng_below(rng, sizeof(int_ops) / sizeof(*int_ops))];
 	if (collective_reduces_floats(c))
 		c->op = float_ops[rng_below(rng, limits->native ? 5 : 4)];
+	else if (is_indexed(c) && reduces(c))
+		c->op = rng_below(rng, 2) ? INCCL_MINLOC : INCCL_MAXLOC;
 	c->mode = INCCL_MODE_SENDRECV;
 	if (limits->writes && rng_chance(rng, 300))
 		c->mode = INCCL_MODE_WRITE;
@@ -108,20 +126,55 @@ size_t collective_recv_bytes(const struct collective *c, unsigned int rank)
 	return c->what == INCCL_REDUCE && c->root != (int)rank ? 0 : c->block_bytes;
 }
 
+/* Values with an index. They are few and extreme, so that several ranks often have the same one,
+ * and so are the indices. The padding is random. */
+static void fill_indexed(const struct collective *c, struct rng *rng, uint8_t *at, size_t size)
+{
+	static const uint64_t values[][8] = {
+		{0, 1, UINT32_MAX, INT32_MAX, 1u << 31, 256, 1 << 16, 1 << 24},
+		/* zeros, 1, -1, infinities, a denormal, a NaN with a sign and a payload */
+		{0, 0x80000000, 0x3f800000, 0xbf800000, 0x7f800000, 0xff800000, 1, 0xff800003},
+		{0, 1, UINT64_MAX, INT64_MAX, 1ull << 63, 256, 1ull << 32, 1ull << 56},
+		{0, 1ull << 63, 0x3ff0000000000000, 0xbff0000000000000, 0x7ff0000000000000,
+		 0xfff0000000000000, 1, 0xfff0000000000003},
+	};
+	static const int32_t indices[] = {0, 1, -1, 256, INT32_MAX, INT32_MIN, -256, 1 << 24};
+	const size_t element = inccl_dtype_size(c->dtype), half = element / 2;
+	const uint64_t *few = values[c->dtype - INCCL_INT32_INDEX];
+
+	for (; size; at += element, size -= element) {
+		const uint64_t word = rng_next(rng), any = rng_next(rng);
+
+		/* values that are not special are the most frequent ones */
+		memcpy(at, &few[word & (c->special ? 7 : 3)], half);
+		memcpy(at + half, &any, half);
+		memcpy(at + half, &indices[word >> 3 & 7], sizeof(*indices));
+	}
+}
+
 void collective_fill(const struct collective *c, uint64_t seed, uint8_t *at, size_t size)
 {
+	const bool extreme = c->special && (c->op == INCCL_MIN || c->op == INCCL_MAX);
+	const size_t n_elements = size / inccl_dtype_size(c->dtype);
 	struct rng rng = {.state = seed};
 	uint64_t word;
 	size_t n;
 
+	if (collective_reduces_floats(c) && extreme) {
+		float_fill_any(c->dtype, at, n_elements, rng_next(&rng));
+		return;
+	}
 	if (collective_reduces_floats(c)) {
-		float_fill(c->dtype, at, size / inccl_dtype_size(c->dtype), rng_next(&rng),
-			   c->special);
+		float_fill(c->dtype, at, n_elements, rng_next(&rng), c->special);
+		return;
+	}
+	if (is_indexed(c)) {
+		fill_indexed(c, &rng, at, size);
 		return;
 	}
 	for (; size; at += n, size -= n) {
 		word = rng_next(&rng);
-		if (c->op >= INCCL_LAND && word & 1)
+		if (is_logical(c) && word & 1)
 			word = 0;
 		n = size < sizeof(word) ? size : sizeof(word);
 		memcpy(at, &word, n);
@@ -265,6 +318,105 @@ static void make_truth(uint8_t *at, size_t element, size_t bytes)
 	}
 }
 
+/* Divides each element by the number of ranks. */
+static void make_mean(const struct collective *c, uint8_t *at, size_t bytes)
+{
+	const size_t element = inccl_dtype_size(c->dtype), unused = 64 - 8 * element;
+	const bool has_sign = inccl_dtype_name(c->dtype)[0] == 'i';
+	uint64_t v;
+
+	for (; bytes; at += element, bytes -= element) {
+		v = 0;
+		memcpy(&v, at, element);
+		if (has_sign)
+			v = (uint64_t)(((int64_t)(v << unused) >> unused) / (int64_t)c->ranks);
+		else
+			v /= c->ranks;
+		memcpy(at, &v, element);
+	}
+}
+
+/* --- values with an index --- */
+
+/* The float type of the values, or that of integers: UINT8. */
+static enum inccl_dtype float_of(const struct collective *c)
+{
+	return c->dtype == INCCL_FLOAT32_INDEX   ? INCCL_FLOAT32
+	       : c->dtype == INCCL_FLOAT64_INDEX ? INCCL_FLOAT64
+						 : INCCL_UINT8;
+}
+
+static bool has_nan(const struct collective *c, const uint8_t *element)
+{
+	const enum inccl_dtype type = float_of(c);
+
+	return type != INCCL_UINT8 && isnan(float_value(type, float_bits(type, element, 0)));
+}
+
+/* Compares the values of two elements. Returns a number below 0, 0, or a number above 0. */
+static int compare_values(const struct collective *c, const uint8_t *a, const uint8_t *b)
+{
+	const enum inccl_dtype type = float_of(c);
+	int64_t x = 0, y = 0;
+	double v, w;
+
+	if (type == INCCL_UINT8) {
+		const size_t half = inccl_dtype_size(c->dtype) / 2, unused = 64 - 8 * half;
+
+		memcpy(&x, a, half);
+		memcpy(&y, b, half);
+		x = (int64_t)((uint64_t)x << unused) >> unused;
+		y = (int64_t)((uint64_t)y << unused) >> unused;
+		return (x > y) - (x < y);
+	}
+	v = float_value(type, float_bits(type, a, 0));
+	w = float_value(type, float_bits(type, b, 0));
+	/* -0 is below +0 */
+	return v == w ? !signbit(v) - !signbit(w) : (v > w) - (v < w);
+}
+
+/* Does the element of `from` take the place of the one of `into`? A NaN wins. Among equal values
+ * the lowest index wins. */
+static bool wins(const struct collective *c, const uint8_t *from, const uint8_t *into)
+{
+	const size_t half = inccl_dtype_size(c->dtype) / 2;
+	const bool nan = has_nan(c, from), other = has_nan(c, into);
+	int32_t index[2];
+	int order;
+
+	if (nan != other)
+		return nan;
+	order = nan ? 0 : compare_values(c, from, into);
+	if (order)
+		return (order > 0) == (c->op == INCCL_MAXLOC);
+	memcpy(&index[0], from + half, sizeof(*index));
+	memcpy(&index[1], into + half, sizeof(*index));
+	return index[0] < index[1];
+}
+
+/* In a result each NaN is the quiet one, and the padding is 0. */
+static void find_index(const struct collective *c, const uint8_t *const given[], uint8_t *expected)
+{
+	const size_t element = inccl_dtype_size(c->dtype), half = element / 2;
+	const size_t bytes = collective_send_bytes(c, 0);
+	uint64_t nan;
+	size_t i;
+
+	for (i = 0; i < bytes; i += element) {
+		unsigned int best = 0, r;
+
+		for (r = 1; r < c->ranks; r++)
+			if (wins(c, given[r] + i, given[best] + i))
+				best = r;
+		memset(expected + i, 0, element);
+		memcpy(expected + i, given[best] + i, half + sizeof(int32_t));
+		if (!has_nan(c, given[best] + i))
+			continue;
+		nan = float_nan(float_of(c));
+		memcpy(expected + i, &nan, half);
+	}
+}
+
 static void reduce(const struct collective *c, const uint8_t *const given[],
 		   const struct collective_tree *tree, uint8_t *expected)
 {
@@ -277,14 +429,20 @@ static void reduce(const struct collective *c, const uint8_t *const given[],
 		collective_native(c, given, tree, expected);
 		return;
 	}
+	if (is_indexed(c)) {
+		find_index(c, given, expected);
+		return;
+	}
 	part = room(bytes);
 	for (r = 0; r < c->ranks; r++) {
 		memcpy(r ? part : expected, given[r], bytes);
-		if (c->op >= INCCL_LAND)
+		if (is_logical(c))
 			make_truth(r ? part : expected, inccl_dtype_size(c->dtype), bytes);
 		if (r)
 			ref_operate(desc, false, expected, part, bytes);
 	}
+	if (c->op == INCCL_AVG)
+		make_mean(c, expected, bytes);
 	free(part);
 }
 

@@ -39,6 +39,7 @@
 	_(JOB, "job %N ranks %N rounds %N calls %N communicators %N at once %N") \
 	_(OPTIONS, "job %N payload %N window %N message packets %N timeout %T")  \
 	_(CHANNELS, "job %N channels %N")                                        \
+	_(ORDER, "job %N in network order")                                      \
 	_(DELAY, "cable %C delay %T jitter %T")                                  \
 	_(LOSS, "cable %C loses %R in bursts of %N")                             \
 	_(FAULTY, "cable %C repeats %R damages %R delays %R by %T")              \

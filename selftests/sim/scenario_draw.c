@@ -41,6 +41,7 @@ enum draw {
 #define KEYS_BESIDE_ONE_OF 2 /* of seeds with hostile peers */
 #define PATIENT_ONE_OF     8
 #define CHANNELS_ONE_OF    8
+#define ORDER_ONE_OF       4
 #define HIDES_ONE_OF       3 /* switches whose hello has no MAC addresses */
 #define FORGER_ONE_OF      4
 #define HOSTS_LEAST        2
@@ -245,7 +246,7 @@ static void draw_jobs(struct plan *p)
 		draw_job(p, &rng, i);
 }
 
-/* In one of so many jobs communicators have several channels. */
+/* In one of so many jobs communicators have several channels, or elements are in network order. */
 static void draw_channels(struct plan *p)
 {
 	struct rng rng = rng_of(p, DRAW_CHANNELS);
@@ -255,6 +256,8 @@ static void draw_channels(struct plan *p)
 
 		if (!rng_below(&rng, CHANNELS_ONE_OF))
 			scenario_add(p->s, SCENARIO_CHANNELS, job, n);
+		if (!rng_below(&rng, ORDER_ONE_OF))
+			scenario_add(p->s, SCENARIO_ORDER, job);
 	}
 }
 
