@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
+#include <math.h>
 #include <string.h>
 #include "selftests/hostlib/float_data.h"
 #include "selftests/fakes/switch.h"
@@ -260,6 +262,87 @@ static void words(void **state)
 	assert_null(inccl_dtype_name(INCCL_FLOAT64_INDEX + 1));
 }
 
+static struct inccl_request *start_scaled(unsigned int rank, const double *values, size_t count,
+					  enum inccl_op op, int exponent)
+{
+	INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &exponent);
+	struct inccl_request *req = NULL;
+
+	assert_int_equal(inccl_allreduce_start(sw.rank[rank].comm, values, buffers[rank].recv,
+					       count, INCCL_FLOAT64, op, &opts, &req),
+			 0);
+	return req;
+}
+
+/* Numbers at both ends of an exponent of the caller's: the largest ones below the limit, and the
+ * smallest ones that a unit of 61 bits has. These sums are exact, or infinite. */
+static void ends_of_float64(void **state)
+{
+	static const int exponents[] = {-1016, -1015, 0, 1023, 1024};
+	struct inccl_request *requests[2];
+
+	fake_switch_up(&sw,
+		       &(struct fake_switch_conf){.ranks = 2, .window = 4, .message_packets = 1});
+	for (unsigned int i = 0; i < 5; i++) {
+		const int e = exponents[i];
+		/* the limit itself is infinite if the exponent is 1024 */
+		const double top = ldexp(1 - 0x1p-53, e), unit = ldexp(1, e - 61);
+		const double least = unit > 0 ? unit : 0x1p-1074;
+		const double given[2][5] = {{top, -top, top, least, -0.0},
+					    {top, -top, -top, 2 * least, -0.0}};
+		const double sum[] = {2 * top, -2 * top, 0, 3 * least, 0};
+		const double mean[] = {top, -top, 0, 3 * least / 2, 0};
+
+		for (unsigned int o = 0; o < 2; o++) {
+			for (unsigned int r = 0; r < 2; r++)
+				requests[r] =
+					start_scaled(r, given[r], 5, o ? INCCL_AVG : INCCL_SUM, e);
+			fake_switch_finish(&sw, requests);
+			for (unsigned int r = 0; r < 2; r++)
+				assert_memory_equal(buffers[r].recv, o ? mean : sum, sizeof(sum));
+		}
+	}
+	fake_switch_down(&sw);
+}
+
+/* Exponents beyond the ends are rejected. Two that differ by 256 are different. */
+static void exponents_of_float64(void **state)
+{
+	static const struct {
+		int exponent;
+		const char *text;
+	} wrong[] = {{1025, "float_exponent 1025: want -1016 to 1024"},
+		     {-1017, "float_exponent -1017: want -1016 to 1024"}};
+	static const double values[4] = {1, 2, 3, 4};
+	struct inccl_request *requests[2];
+	char why[256] = "";
+	int ret[2] = {-EAGAIN, -EAGAIN};
+
+	fake_switch_up(&sw,
+		       &(struct fake_switch_conf){.ranks = 2, .window = 4, .message_packets = 1});
+	for (unsigned int i = 0; i < 2; i++) {
+		INCCL_OPTS(inccl_collective_opts, opts, .float_exponent = &wrong[i].exponent,
+			   .error = why, .error_size = sizeof(why));
+
+		assert_int_equal(inccl_allreduce(sw.rank[0].comm, values, buffers[0].recv, 4,
+						 INCCL_FLOAT64, INCCL_SUM, &opts),
+				 -EINVAL);
+		assert_string_equal(why, wrong[i].text);
+	}
+	for (unsigned int r = 0; r < 2; r++)
+		requests[r] = start_scaled(r, values, 4, INCCL_SUM, 3 + 256 * (int)r);
+	while (ret[0] == -EAGAIN || ret[1] == -EAGAIN) {
+		fake_switch_serve(&sw);
+		for (unsigned int r = 0; r < 2; r++)
+			ret[r] = ret[r] == -EAGAIN ? inccl_test(requests[r]) : ret[r];
+	}
+	for (unsigned int r = 0; r < 2; r++) {
+		assert_int_equal(ret[r], -EREMOTEIO);
+		sw.rank[r].ended = -EREMOTEIO;
+	}
+	fake_switch_down(&sw);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -269,6 +352,8 @@ int main(void)
 		cmocka_unit_test(three_ranks_network_order),
 		cmocka_unit_test(four_ranks_messages_of_four),
 		cmocka_unit_test(carried_as_they_are),
+		cmocka_unit_test(ends_of_float64),
+		cmocka_unit_test(exponents_of_float64),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
