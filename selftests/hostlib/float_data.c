@@ -109,6 +109,8 @@ void float_fill(enum inccl_dtype dtype, void *array, size_t count, uint32_t seed
 			<< f->mantissa_bits;
 		if (next_random(&x) % 16 == 0)
 			bits &= sign;
+		if (i % 11 == 4)
+			bits = ((bias + FLOAT_BELOW) << f->mantissa_bits) - 1;
 		if (special && i % 37 == 5 && next_random(&x) % 2)
 			bits = i % 3 ? inf | (bits & sign) : inf | 1 | (bits & sign);
 		put_bits(dtype, array, i, bits);

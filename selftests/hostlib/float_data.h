@@ -19,7 +19,9 @@ uint64_t float_nan(enum inccl_dtype dtype);
 
 /*
  * Fills an array with numbers whose sums are exact in 113 bits, and that are smaller than
- * 2^FLOAT_BELOW. With `special`, every 37th element may be infinite or NaN.
+ * 2^FLOAT_BELOW. Every 11th element is the greatest of these, for any seed, so that the sum of many
+ * ranks comes near the limit of its integer. With `special`, every 37th element may be infinite or
+ * NaN.
  */
 #define FLOAT_BELOW 4
 void float_fill(enum inccl_dtype dtype, void *array, size_t count, uint32_t seed, bool special);
