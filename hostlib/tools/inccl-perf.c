@@ -192,9 +192,9 @@ static void print_header(const struct perf_opts *opts)
 	       info.payload, info.window, info.message_packets, info.slots, info.channels,
 	       opts->iters, opts->warmup, opts->in_place ? ", in place" : "",
 	       opts->check ? ", checked" : "");
-	printf("#%11s %12s %8s %6s %5s %12s %10s %10s %8s\n", "bytes", "count", "type", "op",
+	printf("#%11s %12s %13s %6s %5s %12s %10s %10s %8s\n", "bytes", "count", "type", "op",
 	       "root", "time", "algbw", "busbw", "wrong");
-	printf("#%11s %12s %8s %6s %5s %12s %10s %10s %8s\n", "", "(elements)", "", "", "", "(us)",
+	printf("#%11s %12s %13s %6s %5s %12s %10s %10s %8s\n", "", "(elements)", "", "", "", "(us)",
 	       "(Gbit/s)", "(Gbit/s)", "");
 	fflush(stdout);
 }
@@ -228,7 +228,7 @@ static void print_row(const struct perf_call *call, const struct perf_row *row,
 
 	if (row->root >= 0)
 		snprintf(root, sizeof(root), "%d", row->root);
-	printf("%12llu %12zu %8s %6s %5s %12.2f %10.3f %10.3f ", (unsigned long long)row->bytes,
+	printf("%12llu %12zu %13s %6s %5s %12.2f %10.3f %10.3f ", (unsigned long long)row->bytes,
 	       call->count, inccl_dtype_name(call->dtype), row->op ?: "-", root, result->time_us,
 	       row->algbw, row->busbw);
 	if (opts->check)
