@@ -27,7 +27,7 @@
 #endif
 
 static int32_t send[ELEMENTS], recv[ELEMENTS];
-static float floats[ELEMENTS];
+static float floats[ELEMENTS] __attribute__((aligned(8)));
 static char error[256];
 
 static void check(const char *what, int err)
@@ -50,11 +50,18 @@ static void collectives(struct inccl_communicator *comm, int size)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 	const size_t block = ELEMENTS / size;
+	INCCL_OPTS(inccl_collective_opts, bounded, .float_exponent = &(int){100});
 	struct inccl_request *request;
 
 	CHECK(inccl_allreduce(comm, send, recv, ELEMENTS, INCCL_INT32, INCCL_SUM, NULL));
 	CHECK(inccl_allreduce(comm, floats, floats, ELEMENTS, INCCL_FLOAT32, INCCL_SUM, NULL));
 	CHECK(inccl_allreduce(comm, floats, floats, ELEMENTS, INCCL_FLOAT32, INCCL_MAX, NULL));
+	CHECK(inccl_allreduce(comm, floats, floats, ELEMENTS / 2, INCCL_FLOAT64, INCCL_SUM,
+			      &bounded));
+	CHECK(inccl_allreduce(comm, floats, floats, ELEMENTS / 2, INCCL_FLOAT64, INCCL_AVG, NULL));
+	CHECK(inccl_allreduce(comm, floats, floats, ELEMENTS / 4, INCCL_FLOAT64_INDEX, INCCL_MAXLOC,
+			      NULL));
+	CHECK(inccl_allreduce(comm, send, recv, ELEMENTS, INCCL_INT32, INCCL_LXOR, NULL));
 	CHECK(inccl_reduce(comm, send, recv, ELEMENTS, INCCL_INT32, INCCL_MIN, 0, NULL));
 	CHECK(inccl_broadcast(comm, send, recv, ELEMENTS, INCCL_INT32, 0, NULL));
 	CHECK(inccl_reduce_scatter(comm, send, recv, block, INCCL_INT32, INCCL_SUM, NULL));
