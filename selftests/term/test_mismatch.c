@@ -228,6 +228,13 @@ static void test_invalid(void **state)
 				      dtype = message(INC_DESC(0, 0, 31, 0, 0), 8);
 	const struct inc_term_message pair =
 		message(INC_DESC(0, INC_OPERATOR_SUM, INC_DTYPE_FLOAT64_INDEX, 0, 0), 16);
+	const struct inc_term_message half_pair =
+		message(INC_DESC(0, INC_OPERATOR_MIN, INC_DTYPE_INT64_INDEX, 0, 0), 24);
+	const struct inc_term_message half_double =
+		message(INC_DESC(0, INC_OPERATOR_SUM, INC_DTYPE_FLOAT64, 0, 0), 12);
+	/* a Broadcast has no operator, but whole elements */
+	const struct inc_term_message passed_half =
+		message(INC_DESC(INC_COLL_BROADCAST, 0, INC_DTYPE_INT64_INDEX, 1, 0), 8);
 	const struct inc_term_message inherited_part = {false, 0, 6, (void *)data};
 
 	try_invalid(0, &part, false, "connection_error",
@@ -235,6 +242,12 @@ static void test_invalid(void **state)
 	try_invalid(0, &coll, false, "connection_error",
 		    "rank 1 sent an invalid request as message 0");
 	try_invalid(0, &pair, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &half_pair, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &half_double, false, "connection_error",
+		    "rank 1 sent an invalid request as message 0");
+	try_invalid(0, &passed_half, false, "connection_error",
 		    "rank 1 sent an invalid request as message 0");
 	try_invalid(0, &op, false, "connection_error",
 		    "rank 1 sent an invalid request as message 0");
