@@ -187,6 +187,22 @@ static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 	return 0;
 }
 
+/* Explains why the controller cannot listen. The usual ports are among those that the kernel gives
+ * to outgoing connections, so another program may have one without listening there. */
+static void explain_listen(const struct inc_ctl *ctl, unsigned int port, int error,
+			   struct inc_err *err)
+{
+	if (error != EADDRINUSE)
+		inc_err_set(err, error, "cannot listen on %s:%u: %s", ctl->opt.listen, port,
+			    strerror(error));
+	else
+		inc_err_set(err, error,
+			    "cannot listen on %s:%u: %s; 'ss -tanp sport = :%u' shows by whom, and "
+			    "'sysctl -w net.ipv4.ip_local_reserved_ports=%u' keeps outgoing "
+			    "connections off the port",
+			    ctl->opt.listen, port, strerror(error), port, port);
+}
+
 /* Listens for TCP connections on *port. If that is 0, the kernel chooses the port, which *port then
  * receives. text receives the address and the port. */
 static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
@@ -203,8 +219,7 @@ static struct evconnlistener *listen_on(struct inc_ctl *ctl, unsigned int *port,
 	ret = inc_listener_open(ctl->base, (struct sockaddr *)&addr, sizeof(addr), BACKLOG, cb, ctl,
 				&l);
 	if (ret) {
-		inc_err_set(err, -ret, "cannot listen on %s:%u: %s", ctl->opt.listen, *port,
-			    strerror(-ret));
+		explain_listen(ctl, *port, -ret, err);
 		return NULL;
 	}
 	if (!inc_os.stream.own(evconnlistener_get_fd(l), &own, &len))
