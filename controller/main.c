@@ -15,7 +15,6 @@
 #include "lib/net/tls_opt.h"
 #include "lib/base/clock.h"
 #include "controller/net/ctl.h"
-#include "controller/net/keepalive.h"
 #include "controller/net/address_limit.h"
 #include "lib/base/log.h"
 #include "lib/base/notify.h"

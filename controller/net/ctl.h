@@ -134,6 +134,11 @@ void inc_client_close(struct inc_client *client, unsigned int silent_ms, const c
 void inc_client_free(struct inc_client *client);
 void inc_clients_free(struct inc_ctl *ctl);
 
+/* keepalive.c */
+/* Starts the pings of members, according to opt.member_timeout_ms. Returns 0 or -ENOMEM. */
+int inc_keepalive_start(struct inc_ctl *ctl);
+void inc_keepalive_stop(struct inc_ctl *ctl);
+
 /* link.c */
 int inc_links_init(struct inc_ctl *ctl);
 void inc_links_free(struct inc_ctl *ctl);

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include "controller/net/ctl.h"
-#include "controller/net/keepalive.h"
 #include "lib/net/loop.h"
 
 /* Number of ticks in a member's time limit. A silent member is found at the end of its time limit,

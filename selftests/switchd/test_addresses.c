@@ -9,11 +9,31 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <unistd.h>
-#include "selftests/fakes/epoll_ctl.h"
+#include <sys/epoll.h>
+#include <sys/syscall.h>
 #include "userspace/addresses.h"
 
 #define LIMIT_S 60
 #define ROUNDS  20
+
+/* number of descriptors that were removed while they were open */
+static unsigned int epoll_removed;
+/* number of descriptors that were closed before they were removed */
+static unsigned int epoll_gone;
+
+/* Replaces the epoll_ctl() that libevent calls, and counts events whose descriptor is closed before
+ * the event is freed. libevent then removes from epoll a descriptor that is closed, or that has
+ * been reused, and reports no error. */
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	const int ret = syscall(SYS_epoll_ctl, epfd, op, fd, event);
+
+	if (op == EPOLL_CTL_DEL && ret)
+		epoll_gone++;
+	else if (op == EPOLL_CTL_DEL)
+		epoll_removed++;
+	return ret;
+}
 
 static struct event_base *base;
 static struct inc_addresses *addresses;

@@ -20,7 +20,7 @@
 #include "lib/base/clock.h"
 #include "lib/rdma/gid.h"
 #include "selftests/belongings.h"
-#include "selftests/vm/rdma_live.h"
+#include "selftests/vm/rdma_side.h"
 
 /* ---- helpers ------------------------------------------------------------------------------ */
 

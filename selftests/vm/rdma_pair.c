@@ -10,7 +10,6 @@
 #include <string.h>
 #include <cmocka.h>
 #include "selftests/belongings.h"
-#include "selftests/vm/rdma_live.h"
 #include "selftests/vm/rdma_side.h"
 
 #define TIMEOUT 17

@@ -15,8 +15,6 @@
 #include "selftests/vm/rdma_ends.h"
 #include "selftests/vm/rdma_side.h"
 
-#define DEADLINE_S 60
-
 static void choose(struct inc_rdma_inventory *inventory, const struct end *end, struct rdma_side *s)
 {
 	const struct inc_rdma_list *list = inc_rdma_inventory_get(inventory);

@@ -8,7 +8,9 @@
 #include "lib/rdma/completion.h"
 #include "lib/rdma/qp.h"
 #include "lib/rdma/region.h"
+#include "selftests/vm/rdma_ends.h"
 
+#define DEADLINE_S         60
 #define RDMA_SIDE_BYTES    (1u << 20) /* size of each side's memory in bytes */
 #define RDMA_SIDE_MESSAGES 40         /* messages in flight in each direction */
 
@@ -40,5 +42,12 @@ void rdma_side_receive(struct rdma_side *s, uint64_t id, uint32_t at, uint32_t l
  * in the other side's memory. */
 void rdma_side_post(struct rdma_side *s, uint64_t id, enum ibv_wr_opcode opcode, uint32_t at,
 		    uint32_t len, const struct rdma_side *other, uint32_t there);
+
+/* rdma_pair.c: the tests of two queue pairs, which rdma_live.c runs beside its own */
+void test_messages(void **state);
+void test_read_and_write(void **state);
+void test_what_a_peer_may_not(void **state);
+void test_stop_flushes(void **state);
+void test_refusals(void **state);
 
 #endif
