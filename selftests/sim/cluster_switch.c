@@ -21,7 +21,7 @@
 #include "userspace/interface.h"
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
-#include "userspace/term/kinds.h"
+#include "userspace/term/capabilities.h"
 
 static struct cluster_switch *switches[CLUSTER_SWITCHES_MOST];
 /* The switch that is being opened, outside of its daemon. */

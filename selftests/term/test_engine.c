@@ -22,7 +22,7 @@
 #include "selftests/fakes/channel.h"
 #include "userspace/config.h"
 #include "userspace/engine.h"
-#include "userspace/term/kinds.h"
+#include "userspace/term/capabilities.h"
 
 #define SUM(seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, seq)
 #define PORT     "lo" /* an interface that every namespace has */

@@ -7,7 +7,6 @@
 #include "lib/reduce/many.h"
 #include "lib/reduce/operate.h"
 #include "userspace/term/capabilities.h"
-#include "userspace/term/kinds.h"
 
 /* Reads the port's first IPv4 address, to which hosts send. Returns 0 or -errno. */
 static int address_of(const char *ifname, struct in_addr *out)

@@ -18,7 +18,6 @@
 #include "userspace/config.h"
 #include "userspace/engine.h"
 #include "userspace/term/capabilities.h"
-#include "userspace/term/kinds.h"
 #include "userspace/term/notices.h"
 #include "userspace/term/worker.h"
 
