@@ -587,11 +587,10 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  *	|result - exact sum| <= ranks * 2^-float_bits * largest + ulp(result) / 2
  *
- * Here "largest" is the largest finite |element| of the block on any rank, and at least 2^-126
- * (float64: 2^-1016).
- * inccl_communicator_info() has float_bits: 30 with one rank, 29 with two, 28 with four, 27 with
- * eight. Float64 has 32 bits more, of which the rounding of exponents takes up to 7. Infinities and
- * NaN give the results of IEEE 754 addition. docs/floats.md has the details.
+ * Here "largest" is the largest finite |element| of the block on any rank. It is at least 2^-126,
+ * or 2^-1016 for float64. inccl_communicator_info() has float_bits: 30 with one rank, 29 with two,
+ * 28 with four, 27 with eight. Float64 has 32 bits more, of which the rounding of exponents takes
+ * up to 7. Infinities and NaN give the results of IEEE 754 addition. See docs/floats.md.
  *
  * In such a sum an element is sent as 4 bytes, or 8 of float64. On the wire the request is two
  * collectives for each 262144 elements (or for one block, if that is more), because the ranks first
@@ -675,8 +674,7 @@ enum inccl_op {
 	INCCL_LAND = 8,
 	INCCL_LOR = 9,
 	INCCL_LXOR = 10,
-	/* The smallest or largest value, and the lowest index that it has. A NaN wins, and -0 is
-	 * below +0. */
+	/* The smallest or largest value, and its lowest index. A NaN wins, and -0 is below +0. */
 	INCCL_MINLOC = 11,
 	INCCL_MAXLOC = 12,
 };
