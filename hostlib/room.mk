@@ -2,7 +2,7 @@
 # libinccl (shared and static), libinc_connect (shared), the plugin of NCCL, tools and examples.
 INCCL_VERSION := $(shell sed -n 's/^.define INCCL_VERSION_[A-Z]* //p' hostlib/include/inccl.h | paste -sd.)
 INCCL_SONAME := libinccl.so.0
-INCCL_SRC := $(wildcard hostlib/src/*.c hostlib/src/coll/*.c)
+INCCL_SRC := $(wildcard hostlib/src/*.c hostlib/src/coll/*.c hostlib/node/*.c)
 INCCL_LIBS := -ljansson -lisal -libverbs -lpthread $(TLS_LIBS)
 
 CONNECT_SONAME := libinc_connect.so.0

@@ -27,6 +27,8 @@
 #define LAB_NS_MAX   (LAB_NAME_MAX + LAB_NODE_MAX + 2)
 /* limit of a lab's nodes, for which the management network has enough addresses */
 #define LAB_NODES 250
+/* Limit of the ranks of a job, several of which may share a host. */
+#define LAB_RANKS 512
 
 /* time limit for the lock of a lab; one switch of the other process may take half of it to become
  * ready */
@@ -212,6 +214,7 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 struct lab_run_options {
 	const char *ranks; /* list of ranks to start, such as "0,2-3"; NULL: all */
 	const char *hosts; /* list of hosts that have a rank, such as "0,2-3"; NULL: all */
+	unsigned int per_host; /* ranks on each host; 0: one */
 	bool no_prefix;
 	/* only the output of this rank is shown; -1: that of all ranks is */
 	int only;

@@ -49,7 +49,7 @@ struct member {
 struct job {
 	const struct lab_run_options *options;
 	struct event_base *base;
-	struct member member[LAB_NODES];
+	struct member member[LAB_RANKS];
 	unsigned int n;
 	unsigned int running;
 	unsigned int streams;
@@ -96,9 +96,9 @@ wrong:
 
 int lab_list_check(const char *text, struct inc_err *err)
 {
-	bool in[LAB_NODES];
+	bool in[LAB_RANKS];
 
-	return parse_list(text, LAB_NODES, in, err);
+	return parse_list(text, LAB_RANKS, in, err);
 }
 
 /* Queues the whole lines that a stream has read for its output, each to be written by one call.
@@ -388,7 +388,8 @@ fail:
  * has no such hosts or ranks. */
 static unsigned int pick_members(struct lab *lab, struct job *job)
 {
-	bool in_world[LAB_NODES], started[LAB_NODES];
+	const unsigned int per_host = job->options->per_host ?: 1;
+	bool in_world[LAB_NODES], started[LAB_RANKS];
 	unsigned int n_hosts = lab_hosts(lab), size = 0;
 	int only = job->options->only;
 	struct inc_err err;
@@ -402,7 +403,11 @@ static unsigned int pick_members(struct lab *lab, struct job *job)
 		return 0;
 	}
 	for (unsigned int i = 0; i < n_hosts; i++)
-		size += in_world[i];
+		size += in_world[i] ? per_host : 0;
+	if (size > LAB_RANKS) {
+		inc_usage("--per-host: %u ranks are more than %d", size, LAB_RANKS);
+		return 0;
+	}
 	if (parse_list(job->options->ranks, size, started, &err)) {
 		inc_usage("--ranks: %s", err.msg);
 		return 0;
@@ -417,11 +422,12 @@ static unsigned int pick_members(struct lab *lab, struct job *job)
 
 		if (node->role != LAB_HOST || !in_world[node->rank])
 			continue;
-		if (started[size]) {
+		for (unsigned int k = 0; k < per_host; k++, size++) {
+			if (!started[size])
+				continue;
 			job->member[job->n].host = node;
 			job->member[job->n++].rank = size;
 		}
-		size++;
 	}
 	return size;
 }

@@ -242,19 +242,32 @@ static void group_formed(struct inc_group *group)
 	dissolve(group, ENOMEM, &err);
 }
 
+/* Returns where the group's ranks meet, or "" if their machines differ. */
+static const char *meeting_of(const struct inc_group *group)
+{
+	const struct inc_member *first = &group->members[0];
+
+	for (unsigned int rank = 1; rank < group->world_size; rank++) {
+		if (strcmp(group->members[rank].machine, first->machine) != 0)
+			return "";
+	}
+	return *first->machine ? first->meeting : "";
+}
+
 static void tell_joined(struct inc_group *group)
 {
 	inc_info("group %u (%s): all %u ranks are here", group->number, group->job,
 		 group->world_size);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
-		const struct inc_msg_joined joined = {
+		struct inc_msg_joined joined = {
 			.group = group->number,
 			.addr = group->core->topo->hosts[member->host].ip,
 			.rank = rank,
 			.world_size = group->world_size,
 		};
 
+		strcpy(joined.meeting, meeting_of(group));
 		inc_act_send(member->client, INC_MSG_JOINED, &joined);
 	}
 }
@@ -329,6 +342,8 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	strcpy(join->job, said->job);
 	/* a member sends an empty host name if its machine has none */
 	strcpy(join->node, *said->host ? said->host : "-");
+	strcpy(join->machine, said->machine);
+	strcpy(join->meeting, said->meeting);
 	return find_host(core, said, &join->host, err);
 }
 
@@ -342,6 +357,8 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 	member->client = client;
 	member->host = join->host;
 	memcpy(member->node, join->node, sizeof(member->node));
+	memcpy(member->machine, join->machine, sizeof(member->machine));
+	memcpy(member->meeting, join->meeting, sizeof(member->meeting));
 	client->member = member;
 	group->connected++;
 	inc_act_store_rank(member);

@@ -26,6 +26,8 @@ struct inc_member {
 	unsigned int rank;
 	unsigned int host;       /* index of the member's host in the topology */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
+	/* what identifies the member's machine, and where its members can meet; "": nothing */
+	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
 	/* how long the member was silent, if it is lost for that; else 0 */
 	unsigned int silent_ms;
 };
@@ -96,6 +98,7 @@ struct inc_join {
 	uint32_t rank;
 	uint32_t world_size;
 	unsigned int host;
+	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
 };
 /* Reads the fields that messages G and resume have in common. Returns 0, or -errno with the reason
  * why they do not fit the topology. */

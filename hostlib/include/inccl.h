@@ -117,6 +117,7 @@
  *		is random.
  * INCCL_POLL_US	Microseconds for which a waiting call polls before it sleeps, where
  *		that pays (default 50). 0: it sleeps at once.
+ * INCCL_NODE	off: ranks of one machine share no memory (no_node).
  * INCCL_DEBUG	1: the library prints its decisions to stderr.
  *
  * After these the library reads variables of launchers. The rank comes from OMPI_COMM_WORLD_RANK
@@ -223,6 +224,9 @@ struct inccl_group_opts {
 	/* 1: this rank joins a job that runs and whose ranks call inccl_group_grow(). world_size
 	 * is then the new size, and rank the old size or more. */
 	int join;
+	/* 1: the group's communicators use the network in any case. By default they use shared
+	 * memory if all ranks, 2 to 64, are processes of one user in one network namespace. */
+	int no_node;
 };
 
 int inccl_group_create(const struct inccl_group_opts *opts, struct inccl_group **group);
@@ -506,7 +510,7 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 	_(recv_calls, "calls", "to the kernel to receive, or looks at the completion queue")
 
 struct inccl_communicator_info {
-	size_t sz; /* sizeof() of the struct, set by the caller */
+	size_t sz;
 	int rank;
 	int world_size;
 	unsigned int payload;         /* bytes */
@@ -514,7 +518,7 @@ struct inccl_communicator_info {
 	unsigned int window;          /* messages in flight at most */
 	unsigned int slots;           /* slots of the communicator on its switch, in packets */
 	unsigned int number;          /* the controller's number of this communicator */
-	const char *transport;        /* "soft", "verbs" */
+	const char *transport;        /* "soft", "verbs", "node" (shared memory) */
 	const char *device;           /* own endpoint: "10.77.0.1:40001", "rxe0/1" */
 	const char *peer;             /* the switch: "s0 (10.77.0.254)" */
 #define INCCL_STATISTIC_(name, unit, what) uint64_t name;
@@ -527,11 +531,10 @@ struct inccl_communicator_info {
 	/* "s0 > r of 3 switches": the switches from this rank's to the root, and the number of
 	 * switches in the tree. incctl tree draws them. */
 	const char *tree;
-	/* The mode of the tree's switches: "passthrough", "termination", or "mixed"
-	 * (docs/protocol.md). */
+	/* "passthrough", "termination" or "mixed": that of the tree's switches (docs/protocol.md).
+	 * "node": all ranks share memory, and no switch is used. */
 	const char *mode;
-	/* How floats are reduced: "native", as they are, or "fixed", as integers
-	 * (inccl_allreduce()). */
+	/* inccl_allreduce(): floats are reduced "native", as they are, or "fixed", as integers */
 	const char *floats;
 	unsigned int channels; /* connections of this rank */
 };
@@ -573,12 +576,12 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * INCCL_SUM, in the mode that the name has.
  *
  * Floats:
- * If all switches of the tree are in termination mode, they add floats as they are: @floats of
- * inccl_communicator_info() is "native". A result has the same bits on every rank and in every run.
- * The switches add and multiply float32 and float64 as IEEE 754 defines it, in the order of the
- * ranks at each switch. They add float16 and bfloat16 in float32, and round to the type once at
- * each switch. Minimum and maximum are exact. A NaN in any part makes the result NaN. float_block
- * and float_exponent have no effect, which the library logs.
+ * If all switches of the tree are in termination mode, or all ranks share memory, floats are added
+ * as they are: @floats of inccl_communicator_info() is "native". A result has the same bits on
+ *every rank and in every run. Float32 and float64 are added and multiplied as IEEE 754 defines it,
+ *in the order of the ranks at each switch. Switches add float16 and bfloat16 in float32, and round
+ *to the type once at each switch. Minimum and maximum are exact. A NaN in any part makes the result
+ *NaN. float_block and float_exponent have no effect, which the library logs.
  *
  * Otherwise @floats is "fixed": the switches add integers. The ranks convert floats to integers and
  * back. Minimum and maximum are exact, and a NaN wins. SUM and AVG are computed in fixed point,

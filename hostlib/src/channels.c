@@ -285,7 +285,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.device = comm->device;
 	info.peer = comm->peer;
 	info.tree = comm->tree;
-	info.mode = inc_tree_modes[comm->mode];
+	info.mode = comm->ep->on_node ? "node" : inc_tree_modes[comm->mode];
 	info.floats = inccl_comm_floats(comm);
 	info.channels = comm->channels;
 	for (unsigned int i = 0; i < info.channels; i++)

@@ -13,6 +13,7 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "lib/reduce/floats.h"
+#include "hostlib/node/node.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
@@ -396,7 +397,8 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	if (ret)
 		return ret;
 	inc_spin_init(&comm->spin, poll_ns);
-	ret = open_endpoint(group, opts, &comm->ep, &own, err);
+	ret = group->node ? inccl_node_create(comm, limit, err)
+			  : open_endpoint(group, opts, &comm->ep, &own, err);
 	inccl_log_deliver(group->log);
 	if (ret)
 		return ret;
@@ -408,7 +410,7 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	}
 	comm->next = group->comms;
 	group->comms = comm;
-	ret = negotiate(comm, &own, limit, err);
+	ret = group->node ? 0 : negotiate(comm, &own, limit, err);
 	if (!ret) {
 		ret = inc_thread_create_apart(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
@@ -434,6 +436,10 @@ static bool creation_failed(struct inccl_group *group, struct inccl_communicator
 	long long number = comm ? comm->number : -1;
 	bool agreed;
 
+	if (group->node) {
+		inccl_node_refuse(group, index, error, text);
+		return true;
+	}
 	pthread_mutex_lock(&group->lock);
 	if (!comm || !comm->refused || number >= 0)
 		inccl_control_report_creation(group, index, number, error, text);
@@ -545,7 +551,7 @@ void inccl_channel_end(struct inccl_communicator *comm)
 	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
 	/* waits for the controller's answer, because it must not arrive at a closed connection */
-	if (group->link != LINK_LOST)
+	if (group->link != LINK_LOST && !group->node)
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
 				   &wait, &limit, NULL);
 	unlink_comm(group, comm);

@@ -14,6 +14,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
+#include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
 #include "lib/net/race.h"
 #include "lib/net/stream_lines.h"
@@ -413,15 +414,17 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	char text[sizeof(comm->error_text)];
 	int error;
 
-	if (group->link == LINK_LOST || comm->phase == COMM_LEAVING)
+	if ((group->link == LINK_LOST && !group->node) || comm->phase == COMM_LEAVING)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;
 	if (error)
 		inccl_comm_report(comm, REPORT_SENT);
 	memcpy(text, comm->error_text, sizeof(text));
+	if (error && comm->ep->on_node)
+		inccl_node_fail(comm->ep, error, own_fault(error) ? group->rank : -1, text);
 	pthread_mutex_unlock(&comm->lock);
-	if (error)
+	if (error && !group->node)
 		send_failed(group, &msg, error, text);
 }
 

@@ -69,6 +69,7 @@ static int derive(struct inccl_group *parent, struct derivation *derivation,
 			      &group);
 	if (ret)
 		return inc_err_set(err, -ret, "%s", strerror(-ret));
+	group->shares_memory = parent->shares_memory;
 	ret = inccl_control_connect_beside(
 		group, parent, derivation->connect_timeout_ms ?: CONNECT_TIMEOUT_MS, err);
 	if (ret)
@@ -207,11 +208,12 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
  * those of the old group, so the options must not have them. */
 static int check_group_opts(const struct inccl_group_opts *opts, struct inc_err *err)
 {
-	if (opts->job || opts->controller || opts->rank || opts->world_size || opts->address ||
-	    opts->interface || opts->join)
-		return inc_err_set(err, EINVAL,
-				   "job, controller, rank, world_size, address, interface and join "
-				   "are the group's own: they must be 0");
+	if (opts->no_node || opts->job || opts->controller || opts->rank || opts->world_size ||
+	    opts->address || opts->interface || opts->join)
+		return inc_err_set(
+			err, EINVAL,
+			"job, controller, rank, world_size, address, interface, join and "
+			"no_node are the group's own: they must be 0");
 	return inccl_group_check_limits(opts, err);
 }
 

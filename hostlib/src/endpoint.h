@@ -94,6 +94,8 @@ struct inccl_endpoint {
 	/* The endpoint has failed because ranks have called different collectives (NAK 63). The
 	 * controller's notice will name them. */
 	bool mismatch;
+	bool on_node;    /* the endpoint is shared memory (hostlib/node) */
+	int failed_rank; /* of an endpoint on a node that has failed: the rank to blame, or -1 */
 };
 
 /* Checks whether a transport can be opened here. Returns 0 or -errno, in both cases with one line

@@ -167,6 +167,16 @@ int inccl_env_channels(unsigned int *channels, struct inc_err *err)
 	return ret;
 }
 
+int inccl_env_node(bool *shares_memory, struct inc_err *err)
+{
+	const char *text = env("INCCL_NODE");
+
+	*shares_memory = !text || !strcmp(text, "on");
+	if (!*shares_memory && strcmp(text, "off"))
+		return inc_err_set(err, EINVAL, "INCCL_NODE: '%s' is not one of on, off", text);
+	return 0;
+}
+
 int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err)
 {
 	const char *text = env("INCCL_POLL_US");

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
 #include "lib/base/printable.h"
 #include "lib/proto/roce.h"
@@ -101,6 +102,7 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 {
 	struct control_wait wait = {.id = INC_MSG_JOINED, .index = -1, .number = -1};
 	const struct inc_msg_joined *joined = &wait.answer.joined;
+	struct inccl_node *node = inccl_node_offer(group, msg);
 	char addr[INET_ADDRSTRLEN];
 	int ret;
 
@@ -119,6 +121,10 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 		inccl_log_line(group->log, "rank %d of %d in group %u (%s), address %s",
 			       group->rank, group->world_size, group->number, group->job, addr);
 	}
+	if (ret)
+		inccl_node_free(node);
+	else
+		ret = inccl_node_meet(group, node, joined->meeting, limit, err);
 	inccl_log_deliver(group->log);
 	return ret;
 }
@@ -137,6 +143,7 @@ static int join(struct inccl_group *group, const struct inccl_place *place,
 void inccl_group_free(struct inccl_group *group)
 {
 	inccl_control_stop(group);
+	inccl_node_free(group->node);
 	pthread_cond_destroy(&group->changed);
 	pthread_mutex_destroy(&group->lock);
 	inccl_log_put(group->log);
@@ -183,6 +190,7 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	struct inccl_group *group;
 	struct inccl_log *log;
 	struct inc_err err = {""};
+	bool shares_memory;
 	int ret;
 
 	if (!out)
@@ -195,6 +203,8 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 		ret = inccl_group_check_limits(&opts, &err);
 	if (!ret)
 		ret = inccl_place_resolve(&opts, &place, &err);
+	if (!ret)
+		ret = inccl_env_node(&shares_memory, &err);
 	if (ret)
 		goto explain;
 	ret = inccl_log_new(opts.log, opts.log_ctx, &log);
@@ -206,6 +216,7 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 		inc_err_set(&err, -ret, "%s", strerror(-ret));
 		goto explain;
 	}
+	group->shares_memory = shares_memory && !opts.no_node;
 	ret = inccl_control_connect(group, &place, opts.connect_timeout_ms ?: CONNECT_TIMEOUT_MS,
 				    &err);
 	if (ret)
@@ -242,6 +253,7 @@ void inccl_group_abandon(struct inccl_group *group)
 		close(group->stream.fd);
 	if (group->stop_fd >= 0)
 		close(group->stop_fd);
+	inccl_node_free(group->node);
 	inccl_log_abandon(group->log);
 	free(group);
 }

@@ -100,6 +100,9 @@ struct inccl_group {
 	uint32_t addr;        /* own address in network order, which the controller has chosen */
 	char controller[280]; /* name of the controller, for texts of errors */
 	uint32_t number;      /* the number by which the controller knows the group */
+	bool shares_memory;   /* this rank is willing to share memory with ranks of its machine */
+	/* All ranks are on this machine and share memory (hostlib/node); NULL: they do not. */
+	struct inccl_node *node;
 	struct inccl_log *log;
 
 	/* connection to the controller; its fd is -1 if there is none */
@@ -410,6 +413,7 @@ const char *inccl_env_transport(void);
 int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err);
 int inccl_env_channels(unsigned int *channels, struct inc_err *err);
+int inccl_env_node(bool *shares_memory, struct inc_err *err);
 
 /* control.c: the connection to the controller. */
 /* Makes a stream to the controller of a connected socket, with TLS if the group has keys. The

@@ -99,6 +99,10 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	}
 	if (in_grace(comm))
 		return;
+	if (comm->ep->on_node) {
+		inccl_comm_fail_locked(comm, error, comm->ep->failed_rank, comm->ep->error);
+		return;
+	}
 	snprintf(text, sizeof(text), "%s: %s", comm->peer, comm->ep->error);
 	inccl_comm_fail_locked(comm, error, -1, text);
 }

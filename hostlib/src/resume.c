@@ -67,7 +67,8 @@ static bool worth_it(const struct inccl_group *group)
 	struct inccl_communicator *comm;
 	bool worth = false;
 
-	for (comm = group->comms; comm && !worth; comm = comm->next) {
+	/* the controller does not know the communicators of a node */
+	for (comm = group->comms; comm && !worth && !group->node; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
 		worth = comm->phase == COMM_RUNNING && (!comm->error || comm->report == REPORT_DUE);
 		pthread_mutex_unlock(&comm->lock);

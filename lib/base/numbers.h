@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small functions of numbers: the smaller of two, and powers of two for the sizes of rings and
- * windows. */
+/* Small functions of numbers: the smaller and the larger of two, and powers of two for the sizes of
+ * rings and windows. */
 #ifndef INC_NUMBERS_H
 #define INC_NUMBERS_H
 
@@ -10,6 +10,12 @@
 static inline unsigned int inc_min(unsigned int a, unsigned int b)
 {
 	return a < b ? a : b;
+}
+
+/* The larger of two numbers. */
+static inline unsigned int inc_max(unsigned int a, unsigned int b)
+{
+	return a > b ? a : b;
 }
 
 /* The smallest power of two that is at least n. n: 1 to 2^31 */

@@ -75,6 +75,7 @@ static void run_seeds(const struct seeds *seeds)
 
 	/* makes libevent use epoll, which reports descriptors in the order in which they have
 	 * become ready; for poll() and select() libevent begins at a random one */
+	setenv("INCCL_NODE", "off", 1); /* memory that processes share is not simulated */
 	setenv("EVENT_NOPOLL", "1", 1);
 	setenv("EVENT_NOSELECT", "1", 1);
 	unsetenv("NOTIFY_SOCKET"); /* a service manager's socket is not simulated */

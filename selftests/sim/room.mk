@@ -10,7 +10,7 @@ SIM_OWN := $(call sim,main seeds sim task descriptor locks memory wire host rdma
 	cluster_faults cluster_forge cluster_hostile cluster_kernel cluster_move cluster_rank cluster_reason cluster_switch \
 	cluster_tree) $(SIM)/native_floats.o $(call plain,selftests/hostlib/float_data.c selftests/fakes/tls_hostile.c) $(SIM_UNIT)
 SIM_HOST := $(call plain,$(patsubst %,hostlib/src/%.c,caller_log channels collective comm control derive endpoint env group names progress resume stall \
-	util verbs_config) $(wildcard hostlib/src/coll/*.c))
+	util verbs_config) $(wildcard hostlib/src/coll/*.c hostlib/node/*.c))
 SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,failure packet port resend response slowpath stale_nak whereabouts xdp_engine) \
 	$(patsubst %,userspace/term/%.c,arithmetic capabilities comm comm_run comm_view devices error_text node notices pool slot term_engine worker) \
 	$(patsubst %,userspace/%.c,addresses call config config_default configured daemon engine event figures ports query settings switch_client) \

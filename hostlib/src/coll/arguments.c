@@ -136,7 +136,8 @@ static int check_overlap(const struct inccl_plan *plan, struct inc_err *err)
 int inccl_check_mode(const struct inccl_communicator *comm,
 		     const struct inccl_collective_opts *opts, struct inc_err *err)
 {
-	if (opts->mode != INCCL_MODE_WRITE || comm->mode == INC_TREE_PASSTHROUGH)
+	if (opts->mode != INCCL_MODE_WRITE || comm->mode == INC_TREE_PASSTHROUGH ||
+	    comm->ep->on_node)
 		return 0;
 	return inc_err_set(err, EOPNOTSUPP,
 			   "mode write: a switch of %s ends connections itself (termination mode), "

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How the ranks of a node create a communicator, in four steps: every rank asks, rank 0 hands out
+ * the segment, every rank is ready, and rank 0 lets all start. An error of any rank takes the place
+ * of its next step, and all ranks get it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "hostlib/node/meet.h"
+#include "hostlib/node/segment.h"
+#include "lib/base/fd.h"
+
+/* What a rank has while a communicator is created. */
+struct creation {
+	struct inccl_group *group;
+	struct inccl_node *node;
+	struct inccl_communicator *comm;
+	struct inccl_limit *limit;
+	struct inc_err *err;
+	int memory;
+	int wake[INCCL_NODE_MAX_RANKS];
+};
+
+/* Waits until all earlier communicators of the group are created or have failed. Returns false if
+ * this one, too, is created or has failed. */
+static bool begin(struct inccl_node *node, long long index)
+{
+	bool is_next;
+
+	pthread_mutex_lock(&node->lock);
+	while (node->next < index)
+		inccl_cond_wait_until(&node->changed, &node->lock, UINT64_MAX);
+	is_next = node->next == index;
+	pthread_mutex_unlock(&node->lock);
+	return is_next;
+}
+
+static void end(struct inccl_node *node, long long index)
+{
+	pthread_mutex_lock(&node->lock);
+	node->next = index + 1;
+	pthread_cond_broadcast(&node->changed);
+	pthread_mutex_unlock(&node->lock);
+}
+
+/* Sends the other ranks, or rank 0, the error that ends a creation. */
+static void send_error(struct inccl_group *group, enum inccl_node_step step, long long index,
+		       int error, const char *text)
+{
+	struct inccl_node *node = group->node;
+	struct inccl_node_note note = inccl_node_note_of(group, node, step, index);
+
+	note.error = error;
+	snprintf(note.text, sizeof(note.text), "rank %u: %s", node->rank, text);
+	for (unsigned int r = 0; r < node->ranks; r++)
+		if (node->sock[r] >= 0)
+			inccl_node_send(node->sock[r], &note, NULL, 0);
+}
+
+void inccl_node_refuse(struct inccl_group *group, long long index, int error, const char *text)
+{
+	struct inccl_node *node = group->node;
+
+	if (!begin(node, index))
+		return;
+	send_error(group, STEP_ASK, index, error, text);
+	end(node, index);
+}
+
+/* Receives the note of a step, with n descriptors, from a rank. Drops notes of earlier creations,
+ * which have failed. */
+static int receive_step(struct creation *c, unsigned int from, enum inccl_node_step step, int *fds,
+			unsigned int n)
+{
+	struct pollfd pfd = {.fd = c->node->sock[from], .events = POLLIN};
+	unsigned int have;
+	struct inccl_node_note note;
+	int ret;
+
+	for (;;) {
+		ret = inccl_node_wait(c->group, &pfd, 1, c->limit, c->err);
+		if (ret == -ETIMEDOUT)
+			return inc_err_set(c->err, ETIMEDOUT,
+					   "rank %u did not create communicator %lld in time", from,
+					   c->comm->index);
+		if (ret)
+			return ret;
+		ret = inccl_node_receive(pfd.fd, &note, fds, n, &have);
+		if (ret == -ECONNRESET)
+			return inccl_node_peer_gone(c->group, from, c->err);
+		if (ret)
+			return inc_err_set(c->err, -ret, "rank %u of this machine: %s", from,
+					   strerror(-ret));
+		if (note.index >= c->comm->index)
+			break;
+		inccl_node_close_fds(fds, have);
+	}
+	if (note.index == c->comm->index && note.step == step && !note.error && have == n)
+		return step == STEP_ASK && note.byte_order != (uint32_t)c->comm->byte_order
+			       ? inc_err_set(c->err, EINVAL,
+					     "rank %u wants another byte order than rank 0", from)
+			       : 0;
+	inccl_node_close_fds(fds, have);
+	if (note.error > 0)
+		return inc_err_set(c->err, note.error, "%s", note.text);
+	return inc_err_set(c->err, EPROTO, "rank %u of this machine is out of step", from);
+}
+
+static int new_wake_fd(struct creation *c)
+{
+	int *fd = &c->wake[c->node->rank];
+
+	*fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	return *fd < 0 ? inc_err_set(c->err, errno, "eventfd: %s", strerror(errno)) : 0;
+}
+
+/* Rank 0: makes the segment. Its size is sealed, so no rank can make another one's access fail. */
+static int new_memory(struct creation *c)
+{
+	const size_t bytes = inccl_node_segment_bytes(c->node->ranks);
+
+	c->memory = inc_fd_high(memfd_create("inccl-node", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (c->memory < 0 || ftruncate(c->memory, bytes) ||
+	    fcntl(c->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return inc_err_set(c->err, errno, "shared memory of %zu bytes: %s", bytes,
+				   strerror(errno));
+	return 0;
+}
+
+/* Maps the segment and makes the communicator's endpoint of it. */
+static int open_end(struct creation *c)
+{
+	const size_t bytes = inccl_node_segment_bytes(c->node->ranks);
+	const bool swapped = inc_order_is_foreign(inccl_wire_order(c->comm));
+	struct inccl_node_segment *segment;
+	struct stat st;
+	int ret;
+
+	if (fstat(c->memory, &st) || st.st_size < (off_t)bytes ||
+	    !(fcntl(c->memory, F_GET_SEALS) & F_SEAL_SHRINK))
+		return inc_err_set(c->err, EPROTO, "rank 0's shared memory has another size");
+	segment = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->memory, 0);
+	if (segment == MAP_FAILED)
+		return inc_err_set(c->err, errno, "shared memory of %zu bytes: %s", bytes,
+				   strerror(errno));
+	if (!c->node->rank)
+		inccl_node_segment_init(segment);
+	ret = inccl_node_end_open(segment, c->node->rank, c->node->ranks, c->wake, swapped,
+				  &c->comm->ep);
+	if (!ret) {
+		/* the endpoint owns the descriptors now */
+		memset(c->wake, -1, sizeof(c->wake));
+		return 0;
+	}
+	munmap(segment, bytes);
+	return inc_err_set(c->err, -ret, "%s", strerror(-ret));
+}
+
+/* Rank 0: receives a note from every other rank. */
+static int receive_all(struct creation *c, enum inccl_node_step step)
+{
+	int ret = 0;
+
+	for (unsigned int r = 1; r < c->node->ranks && !ret; r++)
+		ret = receive_step(c, r, step, &c->wake[r], step == STEP_ASK);
+	return ret;
+}
+
+static int send_all(struct creation *c, enum inccl_node_step step)
+{
+	const struct inccl_node_note note =
+		inccl_node_note_of(c->group, c->node, step, c->comm->index);
+	int fds[INCCL_NODE_MAX_RANKS + 1] = {c->memory};
+	const unsigned int n = step == STEP_MADE ? c->node->ranks + 1 : 0;
+	int ret;
+
+	memcpy(fds + 1, c->wake, sizeof(c->wake));
+	for (unsigned int r = 1; r < c->node->ranks; r++) {
+		ret = inccl_node_send(c->node->sock[r], &note, fds, n);
+		if (ret)
+			return ret == -EPIPE
+				       ? inccl_node_peer_gone(c->group, r, c->err)
+				       : inc_err_set(c->err, -ret, "rank %u of this machine: %s", r,
+						     strerror(-ret));
+	}
+	return 0;
+}
+
+static int create_as_first(struct creation *c)
+{
+	int ret = new_wake_fd(c);
+
+	ret = ret ?: receive_all(c, STEP_ASK);
+	ret = ret ?: new_memory(c);
+	ret = ret ?: send_all(c, STEP_MADE);
+	ret = ret ?: open_end(c);
+	ret = ret ?: receive_all(c, STEP_READY);
+	return ret ?: send_all(c, STEP_START);
+}
+
+static int send_step(struct creation *c, enum inccl_node_step step, const int *fds, unsigned int n)
+{
+	struct inccl_node_note note = inccl_node_note_of(c->group, c->node, step, c->comm->index);
+	int ret;
+
+	note.byte_order = c->comm->byte_order;
+	ret = inccl_node_send(c->node->sock[0], &note, fds, n);
+	return ret ? inccl_node_peer_gone(c->group, 0, c->err) : 0;
+}
+
+static int create_as_other(struct creation *c)
+{
+	int fds[INCCL_NODE_MAX_RANKS + 1];
+	int ret = new_wake_fd(c);
+
+	ret = ret ?: send_step(c, STEP_ASK, &c->wake[c->node->rank], 1);
+	inccl_node_close_fds(&c->wake[c->node->rank], 1);
+	ret = ret ?: receive_step(c, 0, STEP_MADE, fds, c->node->ranks + 1);
+	if (ret)
+		return ret;
+	c->memory = fds[0];
+	memcpy(c->wake, fds + 1, c->node->ranks * sizeof(int));
+	ret = open_end(c);
+	ret = ret ?: send_step(c, STEP_READY, NULL, 0);
+	return ret ?: receive_step(c, 0, STEP_START, NULL, 0);
+}
+
+/* Fills in what the controller's answer gives other communicators. */
+static void describe(struct inccl_communicator *comm, unsigned int ranks)
+{
+	comm->mode = INC_TREE_TERMINATION; /* whole messages, floats as they are */
+	comm->native_floats = true;
+	comm->payload = INCCL_NODE_MESSAGE_BYTES;
+	comm->message_packets = 1;
+	comm->window_messages = comm->messages = comm->slots = INCCL_NODE_SLOTS;
+	comm->granted = 1;
+	comm->number = comm->index;
+	snprintf(comm->device, sizeof(comm->device), "shared memory");
+	snprintf(comm->peer, sizeof(comm->peer), "%u ranks of this machine", ranks);
+	snprintf(comm->tree, sizeof(comm->tree), "none: %u ranks share memory", ranks);
+}
+
+int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit,
+		      struct inc_err *err)
+{
+	struct inccl_group *group = comm->group;
+	struct creation c = {.group = group,
+			     .node = group->node,
+			     .comm = comm,
+			     .limit = limit,
+			     .err = err,
+			     .memory = -1};
+	int ret;
+
+	memset(c.wake, -1, sizeof(c.wake));
+	err->msg[0] = 0;
+	begin(group->node, comm->index);
+	ret = c.node->rank ? create_as_other(&c) : create_as_first(&c);
+	if (ret)
+		send_error(group, STEP_ASK, comm->index, -ret, err->msg);
+	else
+		describe(comm, c.node->ranks);
+	end(group->node, comm->index);
+	inccl_node_close_fds(c.wake, INCCL_NODE_MAX_RANKS);
+	if (c.memory >= 0)
+		close(c.memory);
+	if (!ret)
+		inccl_log_line(group->log, "communicator %lld: %s, floats %s", comm->number,
+			       comm->tree, inccl_comm_floats(comm));
+	return ret;
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One rank's end of a segment, as a kind of mirrored channels (segment.h, lib/channel/channel.h).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "hostlib/node/segment.h"
+#include "lib/base/numbers.h"
+#include "lib/base/thread.h"
+#include "lib/proto/desc.h"
+#include "lib/reduce/many.h"
+
+struct end {
+	struct inc_channel_device dev; /* the first member, as lib/channel/channel.h asks */
+	struct inc_channel ch;
+	struct inccl_endpoint *ep;
+	struct inccl_node_segment *segment;
+	unsigned int rank, ranks;
+	int wake[INCCL_NODE_MAX_RANKS];
+	bool swapped; /* elements are not in the machine's byte order */
+	bool armed;   /* arm() was called since the last progress() */
+	/* the caller has a message for which there was no slot */
+	bool blocked;
+	uint64_t posted, completed;
+	struct inc_channel_exchange message[INCCL_NODE_SLOTS]; /* those under way */
+};
+
+static struct end *end_of_device(const struct inc_channel_device *dev)
+{
+	return (struct end *)dev;
+}
+
+static struct end *end_of(const struct inc_channel *ch)
+{
+	return end_of_device(ch->dev);
+}
+
+/* ---- places in the segment ---- */
+
+static struct inccl_node_slot *slot_of(const struct end *e, uint64_t m)
+{
+	return &e->segment->slot[m % INCCL_NODE_SLOTS];
+}
+
+static uint8_t *place_of(const struct end *e, uint64_t m, unsigned int rank, uint32_t bytes)
+{
+	const size_t slot = m % INCCL_NODE_SLOTS;
+
+	if (bytes <= INCCL_NODE_SMALL_BYTES)
+		return e->segment->slot[slot].part[rank].small;
+	return e->segment->data + (slot * e->ranks + rank) * INCCL_NODE_STRIDE;
+}
+
+static uint32_t bytes_of(const struct inc_channel_exchange *x)
+{
+	return inc_max(x->send_len, x->recv_len);
+}
+
+static const struct inc_channel_exchange *message_of(const struct end *e, uint64_t m)
+{
+	return &e->message[m % INCCL_NODE_SLOTS];
+}
+
+void inccl_node_segment_init(struct inccl_node_segment *segment)
+{
+	for (unsigned int i = 0; i < INCCL_NODE_SLOTS; i++) {
+		atomic_init(&segment->slot[i].turn, i);
+		atomic_init(&segment->slot[i].claim, UINT64_MAX);
+	}
+}
+
+/* ---- sleeping ranks ---- */
+
+/* Wakes the ranks of a set, after something in the segment has changed. The fence orders the change
+ * before the look at the set. arm() does these steps the other way round, so either this rank sees
+ * a sleeper, or the sleeper sees the change. */
+static void wake_all_of(struct end *e, _Atomic uint64_t *set)
+{
+	uint64_t asleep;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(set, memory_order_relaxed))
+		return;
+	asleep = atomic_exchange(set, 0) & ~(1ull << e->rank);
+	for (; asleep; asleep &= asleep - 1) {
+		const unsigned int rank = __builtin_ctzll(asleep);
+
+		if (rank < e->ranks)
+			inc_signal_fd(e->wake[rank]);
+	}
+}
+
+/* ---- failures ---- */
+
+/* Fails the segment on all ranks. Returns false if it has failed already. */
+static bool fail(struct end *e, int error, int rank, const char *text)
+{
+	struct inccl_node_segment *segment = e->segment;
+	uint32_t works = NODE_WORKS;
+
+	if (!atomic_compare_exchange_strong(&segment->failure, &works, NODE_FAILING))
+		return false;
+	segment->error = error;
+	segment->failed_rank = rank;
+	snprintf(segment->text, sizeof(segment->text), "%s", text);
+	atomic_store(&segment->failure, NODE_FAILED);
+	/* ranks without a message under way must learn of it, too */
+	for (unsigned int r = 0; r < e->ranks; r++)
+		inc_signal_fd(e->wake[r]);
+	return true;
+}
+
+void inccl_node_fail(struct inccl_endpoint *ep, int error, int rank, const char *text)
+{
+	struct end *e = end_of_device(ep->dev);
+	char line[sizeof(e->segment->text)];
+
+	snprintf(line, sizeof(line), "rank %u: %.*s", e->rank, (int)sizeof(line) - 20, text);
+	fail(e, error, rank, line);
+}
+
+/* Whether the segment has failed. If so, the endpoint gets the reason. */
+static bool has_failed(struct end *e)
+{
+	const struct inccl_node_segment *segment = e->segment;
+
+	if (atomic_load_explicit(&segment->failure, memory_order_acquire) != NODE_FAILED)
+		return false;
+	e->ep->failed = segment->error > 0 ? segment->error : EIO;
+	e->ep->failed_rank = segment->failed_rank;
+	snprintf(e->ep->error, sizeof(e->ep->error), "%.*s", (int)sizeof(segment->text),
+		 segment->text);
+	return true;
+}
+
+/* Describes what a rank has called. */
+static void describe_call(const struct inccl_node_part *part, char *text, size_t size)
+{
+	const uint32_t bytes = inc_max(part->send_bytes, part->recv_bytes);
+	uint32_t desc = part->desc;
+
+	inc_desc_from_wire(part->desc, true, &desc);
+	snprintf(text, size, "%s of %s by %s, root %u, %u bytes",
+		 inccl_collective_name(INC_DESC_COLL(desc)) ?: "?",
+		 inccl_dtype_name(INC_DESC_DTYPE(desc)) ?: "?",
+		 inccl_op_name(INC_DESC_OP(desc)) ?: "?", INC_DESC_ROOT(desc), bytes);
+}
+
+/* Returns in what the calls of two ranks differ, or NULL if they agree. */
+static const char *difference(const struct inccl_node_part *a, const struct inccl_node_part *b)
+{
+	const uint32_t desc = a->desc ^ b->desc;
+
+	if (INC_DESC_COLL(desc))
+		return "collective";
+	if (INC_DESC_OP(desc))
+		return "operator";
+	if (INC_DESC_DTYPE(desc))
+		return "type";
+	if (INC_DESC_ROOT(desc))
+		return "root";
+	if (desc)
+		return "number of the collective";
+	if (inc_max(a->send_bytes, a->recv_bytes) != inc_max(b->send_bytes, b->recv_bytes))
+		return "size";
+	return NULL;
+}
+
+/* Compares what all ranks have called as message m, which all have contributed to. Returns false if
+ * they differ, which fails the segment. */
+static bool agree(struct end *e, uint64_t m)
+{
+	const struct inccl_node_part *part = slot_of(e, m)->part;
+	char text[sizeof(e->segment->text)], first[80], other[80];
+
+	for (unsigned int r = 1; r < e->ranks; r++) {
+		const char *what = difference(&part[0], &part[r]);
+
+		if (!what)
+			continue;
+		describe_call(&part[0], first, sizeof(first));
+		describe_call(&part[r], other, sizeof(other));
+		snprintf(text, sizeof(text), "rank 0 called %s, rank %u called %s; different: %s",
+			 first, r, other, what);
+		fail(e, EREMOTEIO, -1, text);
+		return false;
+	}
+	return true;
+}
+
+/* ---- messages ---- */
+
+static unsigned int pieces_of(const struct inc_channel_exchange *x)
+{
+	const uint32_t pieces = (x->send_len + INCCL_NODE_PIECE_BYTES - 1) / INCCL_NODE_PIECE_BYTES;
+
+	return inc_all_give(x->imm) && pieces ? pieces : 0;
+}
+
+static void publish(struct end *e, uint64_t m)
+{
+	atomic_store_explicit(&slot_of(e, m)->result, m + 1, memory_order_release);
+	wake_all_of(e, &e->segment->want_result);
+}
+
+/* Reduces one piece of message m into the part of rank 0. */
+static void reduce_piece(struct end *e, uint64_t m, unsigned int piece)
+{
+	const struct inc_channel_exchange *x = message_of(e, m);
+	const uint32_t from = piece * INCCL_NODE_PIECE_BYTES;
+	const uint32_t bytes = inc_min(x->send_len - from, INCCL_NODE_PIECE_BYTES);
+	struct inc_reduction reduction = {.swapped = e->swapped};
+	const void *source[INCCL_NODE_MAX_RANKS];
+	uint32_t desc = x->imm;
+
+	inc_desc_from_wire(x->imm, true, &desc);
+	reduction.op = INC_DESC_OP(desc);
+	reduction.type = INC_DESC_DTYPE(desc);
+	for (unsigned int r = 0; r < e->ranks; r++)
+		source[r] = place_of(e, m, r, x->send_len) + from;
+	if (inc_reduce_many(&reduction, place_of(e, m, 0, x->send_len) + from, source, e->ranks,
+			    bytes / inc_element_bytes(desc)))
+		fail(e, EOPNOTSUPP, -1, "the operator does not exist for the type");
+}
+
+/* Reduces pieces of message m until none is left to claim. */
+static void help(struct end *e, uint64_t m)
+{
+	struct inccl_node_slot *slot = slot_of(e, m);
+	const unsigned int pieces = pieces_of(message_of(e, m));
+	uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
+
+	while (claim >> 8 == m && (claim & 0xff) < pieces) {
+		if (!atomic_compare_exchange_weak(&slot->claim, &claim, claim + 1))
+			continue;
+		reduce_piece(e, m, claim & 0xff);
+		if (atomic_fetch_add(&slot->reduced, 1) + 1 == pieces)
+			publish(e, m);
+		claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
+	}
+}
+
+/* Handles that all ranks have contributed to message m. Called by the rank that was the last. */
+static void all_arrived(struct end *e, uint64_t m)
+{
+	struct inccl_node_slot *slot = slot_of(e, m);
+
+	if (!agree(e, m))
+		return;
+	if (!pieces_of(message_of(e, m))) {
+		publish(e, m);
+		return;
+	}
+	atomic_store_explicit(&slot->reduced, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->claim, m << 8, memory_order_release);
+	help(e, m);
+}
+
+static int exchange(struct inc_channel *ch, const struct inc_channel_exchange *x)
+{
+	struct end *e = end_of(ch);
+	const uint64_t m = e->posted;
+	struct inccl_node_slot *slot = slot_of(e, m);
+	struct inccl_node_part *part = &slot->part[e->rank];
+
+	e->blocked = m - e->completed == INCCL_NODE_SLOTS ||
+		     atomic_load_explicit(&slot->turn, memory_order_acquire) != m;
+	if (e->blocked)
+		return -EAGAIN;
+	e->message[m % INCCL_NODE_SLOTS] = *x;
+	e->posted++;
+	part->message = m + 1;
+	part->desc = x->imm;
+	part->send_bytes = x->send_len;
+	part->recv_bytes = x->recv_len;
+	if (x->send_len)
+		memcpy(place_of(e, m, e->rank, bytes_of(x)), x->send, x->send_len);
+	/* the other ranks can finish without this one from now on */
+	e->ep->acknowledged++;
+	if (atomic_fetch_add(&slot->arrived, 1) + 1 == e->ranks)
+		all_arrived(e, m);
+	return 0;
+}
+
+/* Counts that this rank does not need result m any more. The last one frees the slot. */
+static void release(struct end *e, uint64_t m)
+{
+	struct inccl_node_slot *slot = slot_of(e, m);
+
+	if (atomic_fetch_add(&slot->collected, 1) + 1 < e->ranks)
+		return;
+	atomic_store_explicit(&slot->collected, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->arrived, 0, memory_order_relaxed);
+	atomic_store_explicit(&slot->turn, m + INCCL_NODE_SLOTS, memory_order_release);
+	wake_all_of(e, &e->segment->want_slot);
+}
+
+static bool has_result(const struct end *e)
+{
+	const uint64_t m = e->completed;
+
+	return m < e->posted &&
+	       atomic_load_explicit(&slot_of(e, m)->result, memory_order_acquire) == m + 1;
+}
+
+static void collect(struct end *e)
+{
+	const uint64_t m = e->completed++;
+	const struct inc_channel_exchange *x = message_of(e, m);
+	const unsigned int from = inc_root_gives(x->imm) ? INC_DESC_ROOT(x->imm) : 0;
+
+	if (x->recv_len && from < e->ranks)
+		memcpy(x->recv, place_of(e, m, from, x->recv_len), x->recv_len);
+	release(e, m);
+	e->ep->completed++;
+}
+
+static bool progress(struct inc_channel_device *dev)
+{
+	struct end *e = end_of_device(dev);
+	const uint64_t before = e->completed;
+
+	if (e->armed) {
+		atomic_fetch_and(&e->segment->want_result, ~(1ull << e->rank));
+		atomic_fetch_and(&e->segment->want_slot, ~(1ull << e->rank));
+		inc_drain_fd(e->wake[e->rank]);
+		e->armed = false;
+	}
+	if (has_failed(e))
+		return false;
+	for (uint64_t m = e->completed; m < e->posted; m++)
+		help(e, m);
+	while (has_result(e))
+		collect(e);
+	return e->completed != before;
+}
+
+/* Whether a call of progress() or exchange() would achieve something now. */
+static bool has_news(const struct end *e)
+{
+	const uint64_t m = e->posted;
+
+	if (e->blocked && m - e->completed < INCCL_NODE_SLOTS &&
+	    atomic_load_explicit(&slot_of(e, m)->turn, memory_order_acquire) == m)
+		return true;
+	return has_result(e) || atomic_load(&e->segment->failure) == NODE_FAILED;
+}
+
+static bool arm(struct inc_channel_device *dev)
+{
+	struct end *e = end_of_device(dev);
+
+	e->armed = true;
+	if (e->completed < e->posted)
+		atomic_fetch_or(&e->segment->want_result, 1ull << e->rank);
+	if (e->blocked)
+		atomic_fetch_or(&e->segment->want_slot, 1ull << e->rank);
+	atomic_thread_fence(memory_order_seq_cst);
+	return has_news(e);
+}
+
+/* ---- the rest of the table ---- */
+
+static void flush(struct inc_channel_device *dev)
+{
+}
+
+static int fd(const struct inc_channel_device *dev, short *events)
+{
+	const struct end *e = end_of_device(dev);
+
+	if (events)
+		*events = POLLIN;
+	return e->wake[e->rank];
+}
+
+static uint64_t deadline_ns(const struct inc_channel_device *dev)
+{
+	return UINT64_MAX;
+}
+
+static uint64_t under_way(const struct inc_channel *ch)
+{
+	const struct end *e = end_of(ch);
+
+	return e->posted - e->completed;
+}
+
+static uint64_t ack_at_ns(const struct inc_channel *ch)
+{
+	return UINT64_MAX;
+}
+
+static void attend(struct inc_channel *ch, bool attended)
+{
+}
+
+static uint64_t moved(const struct inc_channel *ch)
+{
+	const struct end *e = end_of(ch);
+
+	return e->posted + e->completed;
+}
+
+static void describe(const struct inc_channel *ch, char *buf, size_t size)
+{
+	const struct end *e = end_of(ch);
+	const struct inccl_node_slot *slot = slot_of(e, e->completed);
+	size_t used = 0;
+
+	for (unsigned int r = 0; r < e->ranks && used + 40 < size; r++)
+		if (slot->part[r].message != e->completed + 1)
+			used += snprintf(buf + used, size - used, "%srank %u", used ? ", " : "", r);
+	snprintf(buf + used, size - used, used ? " did not call" : "the ranks do not go on");
+}
+
+static int map(struct inc_channel_device *dev, void *addr, size_t len,
+	       enum inc_channel_access access, struct inc_channel_region *region,
+	       struct inc_err *err)
+{
+	return 0;
+}
+
+static void unmap(struct inc_channel_device *dev, struct inc_channel_region *region)
+{
+}
+
+static void figures(const struct inc_channel *ch, struct inc_channel_figures *out)
+{
+	const struct end *e = end_of(ch);
+
+	*out = (struct inc_channel_figures){.tx_packets = e->posted, .rx_packets = e->completed};
+}
+
+static void device_figures(const struct inc_channel_device *dev,
+			   struct inc_channel_device_figures *out)
+{
+	*out = (struct inc_channel_device_figures){0};
+}
+
+/* Ends this rank's part in the messages under way. The other ranks can still finish them, because
+ * the contributions stay in the segment. */
+static void shut(struct inc_channel *ch, uint8_t syndrome)
+{
+	struct end *e = end_of(ch);
+
+	while (e->completed < e->posted)
+		release(e, e->completed++);
+}
+
+/* Frees an end without a change of the segment, as a forked child must. */
+static void close_end(struct inc_channel_device *dev)
+{
+	struct end *e = end_of_device(dev);
+
+	for (unsigned int r = 0; r < e->ranks; r++)
+		close(e->wake[r]);
+	munmap(e->segment, inccl_node_segment_bytes(e->ranks));
+	free(e);
+}
+
+static const struct inc_channel_ops ops = {
+	.name = "node",
+	.close = close_end,
+	.abandon = close_end,
+	.map = map,
+	.unmap = unmap,
+	.shut = shut,
+	.exchange = exchange,
+	.flush = flush,
+	.progress = progress,
+	.arm = arm,
+	.fd = fd,
+	.deadline_ns = deadline_ns,
+	.under_way = under_way,
+	.ack_at_ns = ack_at_ns,
+	.attend = attend,
+	.moved = moved,
+	.describe = describe,
+	.figures = figures,
+	.device_figures = device_figures,
+};
+
+int inccl_node_end_open(struct inccl_node_segment *segment, unsigned int rank, unsigned int ranks,
+			const int *wake, bool swapped, struct inccl_endpoint **out)
+{
+	static const struct inccl_transport transport = {INCCL_TRANSPORT_AUTO, &ops};
+	struct inccl_endpoint *ep = calloc(1, sizeof(*ep));
+	struct end *e = calloc(1, sizeof(*e));
+
+	if (!ep || !e) {
+		free(ep);
+		free(e);
+		return -ENOMEM;
+	}
+	*e = (struct end){.dev.ops = &ops,
+			  .ep = ep,
+			  .segment = segment,
+			  .rank = rank,
+			  .ranks = ranks,
+			  .swapped = swapped};
+	e->ch.dev = &e->dev;
+	memcpy(e->wake, wake, ranks * sizeof(*wake));
+	*ep = (struct inccl_endpoint){.transport = &transport,
+				      .ops = &ops,
+				      .dev = &e->dev,
+				      .ch = &e->ch,
+				      .failed_rank = -1,
+				      .on_node = true};
+	*out = ep;
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connections between the ranks of a node, and the notes on them. meet.c makes and uses the
+ * connections, and create.c creates communicators over them, on the thread of the caller.
+ */
+#ifndef INCCL_NODE_MEET_H
+#define INCCL_NODE_MEET_H
+
+#include <poll.h>
+#include "hostlib/node/node.h"
+
+enum inccl_node_step { STEP_MEET, STEP_MET, STEP_ASK, STEP_MADE, STEP_READY, STEP_START };
+
+/* A message between a rank and rank 0. */
+struct inccl_node_note {
+	uint32_t magic;
+	uint32_t step; /* enum inccl_node_step */
+	uint32_t group;
+	int32_t rank;        /* rank of the sender; of an error the rank to blame */
+	int32_t error;       /* 0, or a positive errno that ends the creation */
+	uint32_t byte_order; /* of STEP_ASK: enum inccl_byte_order */
+	int64_t index;       /* index of the communicator in its group */
+	char text[320];      /* explanation of the error */
+};
+
+struct inccl_node {
+	int listener; /* -1 after the meeting */
+	char name[INC_CONTROL_MEETING_LEN];
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* index of the communicator that is created next; all ranks create them in this order */
+	long long next;
+	unsigned int rank, ranks;
+	int sock[INCCL_NODE_MAX_RANKS]; /* rank 0: to each other rank; others: [0] is to rank 0 */
+};
+
+/* A note of this rank, without an error. */
+struct inccl_node_note inccl_node_note_of(const struct inccl_group *group,
+					  const struct inccl_node *node, enum inccl_node_step step,
+					  long long index);
+/* Sends a note with n descriptors. Returns 0 or -errno. */
+int inccl_node_send(int fd, const struct inccl_node_note *note, const int *fds, unsigned int n);
+/* Receives a note, and *n descriptors with it, at most `most`. Returns 0, -EAGAIN, -ECONNRESET if
+ * the peer is gone, or another -errno. */
+int inccl_node_receive(int fd, struct inccl_node_note *note, int *fds, unsigned int most,
+		       unsigned int *n);
+/* Closes descriptors, and sets them to -1. Those that are -1 already stay so. */
+void inccl_node_close_fds(int *fds, unsigned int n);
+/* Waits until a descriptor is readable. Returns 0, -ETIMEDOUT after the limit, or the error with
+ * which the group has failed, with the reason in err. */
+int inccl_node_wait(struct inccl_group *group, struct pollfd *pfd, unsigned int n,
+		    struct inccl_limit *limit, struct inc_err *err);
+/* Explains that a rank's connection has ended. Returns the error with which the group has failed,
+ * or -ECONNRESET. */
+int inccl_node_peer_gone(struct inccl_group *group, unsigned int rank, struct inc_err *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ranks of one machine. If all ranks of a group run on one machine, the group's communicators use
+ * shared memory, and neither a switch nor the network is needed. A communicator's endpoint is then
+ * one end of a segment of shared memory (segment.h), which does what a switch in termination mode
+ * does: it reduces whole messages, floats as they are, in the order of the ranks.
+ *
+ * meet.c lets the ranks of a group find each other, and create communicators together. end.c is the
+ * endpoint, as a kind of channels. Called by group.c, comm.c and control.c. The functions of an end
+ * run under its communicator's lock, and the others on the thread that creates the object.
+ */
+#ifndef INCCL_NODE_H
+#define INCCL_NODE_H
+
+#include <stdbool.h>
+#include "hostlib/src/internal.h"
+
+/* Limit of the ranks of a machine that share memory. One call reduces so many sources. */
+#define INCCL_NODE_MAX_RANKS 64
+
+/* The ranks of a group on this machine: the connection between each of them and rank 0. */
+struct inccl_node;
+
+/*
+ * Fills in the fields of message G by which the controller recognises the ranks of one machine.
+ * Opens the socket at which this rank can be met. Returns NULL if this rank shares no memory,
+ * because of its options or because the machine does not allow it. Then no rank of the group does,
+ * because the controller announces a meeting only if all ranks can come.
+ */
+struct inccl_node *inccl_node_offer(struct inccl_group *group, struct inc_msg_join *msg);
+/* Ends the offer. If the controller's answer announces a meeting, connects the ranks of the group
+ * to its rank 0, and sets group->node. node may be NULL. */
+int inccl_node_meet(struct inccl_group *group, struct inccl_node *node, const char *meeting,
+		    struct inccl_limit *limit, struct inc_err *err);
+/* Closes the connections to the other ranks, also in a forked child. node may be NULL. */
+void inccl_node_free(struct inccl_node *node);
+
+/* Creates a communicator together with the other ranks of the node, and gives it its endpoint. On
+ * failure all ranks get the error. */
+int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit,
+		      struct inc_err *err);
+/* Informs the other ranks that this one cannot create the group's communicator `index`. Does
+ * nothing if inccl_node_create() has failed, because that function has informed them. */
+void inccl_node_refuse(struct inccl_group *group, long long index, int error, const char *text);
+
+/* Fails the other ranks' ends of a segment, unless they have failed already. rank: the rank to
+ * blame, or -1. */
+void inccl_node_fail(struct inccl_endpoint *ep, int error, int rank, const char *text);
+
+#endif
