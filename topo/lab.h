@@ -212,8 +212,8 @@ int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_e
 
 /* lab_run.c */
 struct lab_run_options {
-	const char *ranks; /* list of ranks to start, such as "0,2-3"; NULL: all */
-	const char *hosts; /* list of hosts that have a rank, such as "0,2-3"; NULL: all */
+	const char *ranks;     /* list of ranks to start, such as "0,2-3"; NULL: all */
+	const char *hosts;     /* list of hosts that have a rank, such as "0,2-3"; NULL: all */
 	unsigned int per_host; /* ranks on each host; 0: one */
 	bool no_prefix;
 	/* only the output of this rank is shown; -1: that of all ranks is */

@@ -72,8 +72,7 @@
  * (-EAGAIN), but it may start collectives and wait for them.
  *
  * A thread that calls the library needs a stack of INCCL_MIN_STACK_BYTES (64 KiB), and what its own
- * log callback needs. inccl_wait() is the only cancellation point of the library, and only while it
- * sleeps.
+ * log callback needs. Only inccl_wait() is a cancellation point, and only while it sleeps.
  *
  * The caller may use OpenSSL itself, on the same threads. A call leaves the thread's queue of
  * OpenSSL errors as it was, except that marks of ERR_set_mark() may get lost.
@@ -113,8 +112,7 @@
  * INCCL_TRANSPORT	auto, soft or verbs.
  * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
  * INCCL_CHANNELS	Channels of every communicator, 1 to 16. By default the controller chooses.
- * INCCL_START_PSN	First packet sequence number of every communicator, for tests. By default it
- *		is random.
+ * INCCL_START_PSN	First packet sequence number of communicators, for tests. Default: random.
  * INCCL_POLL_US	Microseconds for which a waiting call polls before it sleeps, where
  *		that pays (default 50). 0: it sleeps at once.
  * INCCL_NODE	off: ranks of one machine share no memory (no_node).
@@ -297,8 +295,7 @@ int inccl_group_grow(struct inccl_group *group, int world_size, const struct inc
  *
  * Return value:
  * inccl_group_rank() and inccl_group_size() return the number, or -EINVAL for NULL.
- * inccl_group_error() returns a line that lives as long as the group, or NULL while the group has
- * not failed.
+ * inccl_group_error() returns a line that lives as long as the group, or NULL: it has not failed.
  *
  * Errors:
  * -EINVAL	@group is NULL.

@@ -15,6 +15,10 @@
 #include "hostlib/node/meet.h"
 #include "hostlib/node/segment.h"
 #include "lib/base/fd.h"
+#include "lib/base/thread.h"
+
+/* Time for which a rank polls before it sleeps, if the node has more ranks than CPUs. */
+#define CROWD_POLL_NS (10 * INC_NSEC_PER_USEC)
 
 /* What a rank has while a communicator is created. */
 struct creation {
@@ -240,6 +244,10 @@ static void describe(struct inccl_communicator *comm, unsigned int ranks)
 	comm->message_packets = 1;
 	comm->window_messages = comm->messages = comm->slots = INCCL_NODE_SLOTS;
 	comm->granted = 1;
+	comm->spin.for_neighbours = true;
+	/* where ranks outnumber CPUs, a rank that sleeps is quicker than one that yields often */
+	if (ranks > inc_cpus() && comm->spin.poll_ns > CROWD_POLL_NS)
+		comm->spin.poll_ns = CROWD_POLL_NS;
 	comm->number = comm->index;
 	snprintf(comm->device, sizeof(comm->device), "shared memory");
 	snprintf(comm->peer, sizeof(comm->peer), "%u ranks of this machine", ranks);

@@ -29,6 +29,8 @@ void inc_spin_init(struct inc_spin *s, uint64_t poll_ns)
 static void give_up(struct inc_spin *s)
 {
 	s->done = true;
+	if (s->for_neighbours)
+		return;
 	s->skip = s->skips;
 	if (s->skips < SKIPS_MAX)
 		s->skips *= 2;
@@ -68,7 +70,7 @@ void inc_spin_give_way(struct inc_spin *s)
 	took_ns = now_ns - from_ns;
 	if (took_ns > SWITCH_NS)
 		s->given_ns += took_ns - SWITCH_NS;
-	if (took_ns < LONG_NS)
+	if (took_ns < LONG_NS || s->for_neighbours)
 		return;
 	s->done = true;
 	if (now_ns > s->resume_at_ns + PAUSE_MAX_NS)

@@ -24,7 +24,10 @@
 #define INC_SPIN_MAX_US 1000
 
 struct inc_spin {
-	uint64_t poll_ns;     /* time limit for the polls of one wait; 0: no wait polls */
+	uint64_t poll_ns; /* time limit for the polls of one wait; 0: no wait polls */
+	/* The thread waits for threads of this machine, which mostly run while it gives way. So
+	 * every wait polls, even if the last one did so in vain or gave the CPU away for long. */
+	bool for_neighbours;
 	uint64_t began_at_ns; /* time when this wait began to poll; 0: it has not polled yet */
 	/* time since began_at_ns in which other threads used the CPU; it does not count against
 	 * poll_ns */

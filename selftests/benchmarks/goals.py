@@ -80,6 +80,12 @@ def of_modes(rows):
     yield from of_plan(rows)
 
 
+def of_node(rows):
+    for r in rows:
+        yield at_least(f"{r['ranks']} ranks of one machine, {size_text(r['bytes'])}, speed beside Open MPI's", r["ratio"], 0.9,
+                       "{:.2f}")
+
+
 def of_plan(rows):
     """Judges the predictions of inc-controller --plan."""
     ratios = [r["plan_us"] / r["time_us"] for r in rows if "plan_us" in r]
@@ -104,7 +110,7 @@ def of_pair(row, mpi, goal):
 def tables(rows):
     """The table of those measured figures that have a goal."""
     lines = []
-    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes)):
+    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes), ("node", of_node)):
         its = of_part(rows, part)
         if its:
             lines += judge(its)

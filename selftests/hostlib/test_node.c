@@ -30,7 +30,7 @@ static struct shared {
 	sem_t intrude; /* posted before that, if strangers come first */
 	bool has_strangers;
 	char name[INC_CONTROL_MEETING_LEN];
-} *shared;
+} * shared;
 
 struct rank {
 	struct inccl_group *group;
