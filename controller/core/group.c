@@ -228,20 +228,6 @@ static struct inc_group *find_job(const struct inc_core *core, const char *job)
 	return NULL;
 }
 
-/* All ranks have joined, and their group begins as soon as the database has it. */
-static void group_formed(struct inc_group *group)
-{
-	struct inc_err err;
-
-	inc_group_set_phase(group, GROUP_RUNNING);
-	inc_act_store_ranks(group);
-	group->storing = true;
-	if (!inc_act_commit(group->core, group->number, 0))
-		return;
-	inc_err_set(&err, ENOMEM, "the controller is out of memory");
-	dissolve(group, ENOMEM, &err);
-}
-
 /* Returns where the group's ranks meet, or "" if their machines differ. */
 static const char *meeting_of(const struct inc_group *group)
 {
@@ -252,6 +238,43 @@ static const char *meeting_of(const struct inc_group *group)
 			return "";
 	}
 	return *first->machine ? first->meeting : "";
+}
+
+/* Checks whether the topology has room for so many ranks. Several ranks may share a host, but each
+ * of them needs a connection of its switch unless all share memory. Returns 0 or -EINVAL. */
+static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
+{
+	unsigned int children = 0, most;
+
+	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
+		most = inc_most_children(inc_switch_mode(&core->switches[s]));
+		if (children < most)
+			children = most;
+	}
+	most = core->topo->n_leaves * children;
+	if (world_size <= most)
+		return 0;
+	return inc_err_set(err, EINVAL,
+			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
+			   world_size, core->topo->name, most);
+}
+
+/* All ranks have joined, and their group begins as soon as the database has it. */
+static void group_formed(struct inc_group *group)
+{
+	struct inc_err err;
+
+	if (!*meeting_of(group) && check_world(group->core, group->world_size, &err)) {
+		dissolve(group, EINVAL, &err);
+		return;
+	}
+	inc_group_set_phase(group, GROUP_RUNNING);
+	inc_act_store_ranks(group);
+	group->storing = true;
+	if (!inc_act_commit(group->core, group->number, 0))
+		return;
+	inc_err_set(&err, ENOMEM, "the controller is out of memory");
+	dissolve(group, ENOMEM, &err);
 }
 
 static void tell_joined(struct inc_group *group)
@@ -307,25 +330,6 @@ static int find_host(const struct inc_core *core, const struct inc_msg_join *sai
 			   core->topo->name);
 }
 
-/* Checks whether the topology has room for so many ranks. Several ranks may share a host, but each
- * of them needs a connection of its switch. Returns 0 or -EINVAL. */
-static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
-{
-	unsigned int children = 0, most;
-
-	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
-		most = inc_most_children(inc_switch_mode(&core->switches[s]));
-		if (children < most)
-			children = most;
-	}
-	most = core->topo->n_leaves * children;
-	if (world_size <= most)
-		return 0;
-	return inc_err_set(err, EINVAL,
-			   "'world_size' %u is too large: the topology %s takes %u ranks at most",
-			   world_size, core->topo->name, most);
-}
-
 int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err)
 {
@@ -334,9 +338,12 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	if (said->rank >= said->world_size)
 		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
 				   said->world_size);
-	ret = check_world(core, said->world_size, err);
-	if (ret)
-		return ret;
+	/* ranks that may share memory are checked when all are there */
+	if (!*said->machine || said->world_size > INC_MAX_NODE_RANKS) {
+		ret = check_world(core, said->world_size, err);
+		if (ret)
+			return ret;
+	}
 	join->rank = said->rank;
 	join->world_size = said->world_size;
 	strcpy(join->job, said->job);

@@ -28,7 +28,7 @@ struct creation {
 	struct inccl_limit *limit;
 	struct inc_err *err;
 	int memory;
-	int wake[INCCL_NODE_MAX_RANKS];
+	int wake[INC_MAX_NODE_RANKS];
 };
 
 /* Waits until all earlier communicators of the group are created or have failed. Returns false if
@@ -180,7 +180,7 @@ static int send_all(struct creation *c, enum inccl_node_step step)
 {
 	const struct inccl_node_note note =
 		inccl_node_note_of(c->group, c->node, step, c->comm->index);
-	int fds[INCCL_NODE_MAX_RANKS + 1] = {c->memory};
+	int fds[INC_MAX_NODE_RANKS + 1] = {c->memory};
 	const unsigned int n = step == STEP_MADE ? c->node->ranks + 1 : 0;
 	int ret;
 
@@ -220,7 +220,7 @@ static int send_step(struct creation *c, enum inccl_node_step step, const int *f
 
 static int create_as_other(struct creation *c)
 {
-	int fds[INCCL_NODE_MAX_RANKS + 1];
+	int fds[INC_MAX_NODE_RANKS + 1];
 	int ret = new_wake_fd(c);
 
 	ret = ret ?: send_step(c, STEP_ASK, &c->wake[c->node->rank], 1);
@@ -275,7 +275,7 @@ int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit
 	else
 		describe(comm, c.node->ranks);
 	end(group->node, comm->index);
-	inccl_node_close_fds(c.wake, INCCL_NODE_MAX_RANKS);
+	inccl_node_close_fds(c.wake, INC_MAX_NODE_RANKS);
 	if (c.memory >= 0)
 		close(c.memory);
 	if (!ret)

@@ -14,13 +14,16 @@
 #include "lib/proto/desc.h"
 #include "lib/reduce/many.h"
 
+_Static_assert(INC_MAX_NODE_RANKS <= INC_REDUCE_MOST && INC_MAX_NODE_RANKS <= 64,
+	       "one call reduces the parts of all ranks, and sets of ranks have 64 bits");
+
 struct end {
 	struct inc_channel_device dev; /* the first member, as lib/channel/channel.h asks */
 	struct inc_channel ch;
 	struct inccl_endpoint *ep;
 	struct inccl_node_segment *segment;
 	unsigned int rank, ranks;
-	int wake[INCCL_NODE_MAX_RANKS];
+	int wake[INC_MAX_NODE_RANKS];
 	bool swapped; /* elements are not in the machine's byte order */
 	bool armed;   /* arm() was called since the last progress() */
 	/* the caller has a message for which there was no slot */
@@ -214,7 +217,7 @@ static void reduce_piece(struct end *e, uint64_t m, unsigned int piece)
 	const uint32_t from = piece * INCCL_NODE_PIECE_BYTES;
 	const uint32_t bytes = inc_min(x->send_len - from, INCCL_NODE_PIECE_BYTES);
 	struct inc_reduction reduction = {.swapped = e->swapped};
-	const void *source[INCCL_NODE_MAX_RANKS];
+	const void *source[INC_MAX_NODE_RANKS];
 	uint32_t desc = x->imm;
 
 	inc_desc_from_wire(x->imm, true, &desc);

@@ -27,7 +27,7 @@
 /* A wait looks so often whether the group has failed. */
 #define LOOK_MS 100
 /* Limit of the connections that have not shown to be those of a rank. */
-#define STRANGERS (2 * INCCL_NODE_MAX_RANKS)
+#define STRANGERS (2 * INC_MAX_NODE_RANKS)
 
 /* ---- the offer ---- */
 
@@ -99,7 +99,7 @@ void inccl_node_free(struct inccl_node *node)
 		return;
 	if (node->listener >= 0)
 		close(node->listener);
-	for (unsigned int r = 0; r < INCCL_NODE_MAX_RANKS; r++)
+	for (unsigned int r = 0; r < INC_MAX_NODE_RANKS; r++)
 		if (node->sock[r] >= 0)
 			close(node->sock[r]);
 	free(node);
@@ -149,7 +149,7 @@ struct inccl_node *inccl_node_offer(struct inccl_group *group, struct inc_msg_jo
 /* ---- notes ---- */
 
 union control_room {
-	char bytes[CMSG_SPACE((INCCL_NODE_MAX_RANKS + 1) * sizeof(int))];
+	char bytes[CMSG_SPACE((INC_MAX_NODE_RANKS + 1) * sizeof(int))];
 	struct cmsghdr align;
 };
 
@@ -409,7 +409,7 @@ int inccl_node_meet(struct inccl_group *group, struct inccl_node *node, const ch
 
 	if (!node)
 		return 0;
-	if (!*meeting || group->world_size < 2 || group->world_size > INCCL_NODE_MAX_RANKS) {
+	if (!*meeting || group->world_size < 2 || group->world_size > INC_MAX_NODE_RANKS) {
 		inccl_node_free(node);
 		return 0;
 	}

@@ -31,7 +31,7 @@ struct inccl_node {
 	/* index of the communicator that is created next; all ranks create them in this order */
 	long long next;
 	unsigned int rank, ranks;
-	int sock[INCCL_NODE_MAX_RANKS]; /* rank 0: to each other rank; others: [0] is to rank 0 */
+	int sock[INC_MAX_NODE_RANKS]; /* rank 0: to each other rank; others: [0] is to rank 0 */
 };
 
 /* A note of this rank, without an error. */

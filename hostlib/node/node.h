@@ -15,9 +15,6 @@
 #include <stdbool.h>
 #include "hostlib/src/internal.h"
 
-/* Limit of the ranks of a machine that share memory. One call reduces so many sources. */
-#define INCCL_NODE_MAX_RANKS 64
-
 /* The ranks of a group on this machine: the connection between each of them and rank 0. */
 struct inccl_node;
 

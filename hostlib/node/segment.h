@@ -53,7 +53,7 @@ struct inccl_node_slot {
 	/* number of the last message whose result is in the slot, plus 1 */
 	_Atomic uint64_t result INCCL_NODE_LINE;
 	_Atomic uint32_t collected INCCL_NODE_LINE; /* number of ranks that need it no more */
-	struct inccl_node_part part[INCCL_NODE_MAX_RANKS];
+	struct inccl_node_part part[INC_MAX_NODE_RANKS];
 };
 
 enum inccl_node_failure {

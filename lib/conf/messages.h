@@ -31,6 +31,7 @@ struct json_t; /* a JSON value; the library jansson defines this struct */
 #define INC_MAX_MTU               65535
 #define INC_MAX_ADDRS             64 /* limit of addresses of one member */
 #define INC_CONTROL_NAME_LEN      65 /* size of the names of jobs and hosts, with the final 0 */
+#define INC_MAX_NODE_RANKS        64 /* limit of the ranks of a group that share memory */
 #define INC_CONTROL_MACHINE_LEN   17 /* size of what identifies a member's machine */
 #define INC_CONTROL_MEETING_LEN   33 /* size of where the members of a machine meet */
 #define INC_CONTROL_SWITCH_LEN    16 /* size of a switch's name, with the final 0 */
