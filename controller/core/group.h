@@ -26,7 +26,7 @@ struct inc_member {
 	unsigned int rank;
 	unsigned int host;       /* index of the member's host in the topology */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
-	/* what identifies the member's machine, and where its members can meet; "": nothing */
+	/* the machine of the member, and the place where its members can meet; "": not known */
 	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
 	/* how long the member was silent, if it is lost for that; else 0 */
 	unsigned int silent_ms;

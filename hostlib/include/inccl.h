@@ -575,10 +575,10 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * Floats:
  * If all switches of the tree are in termination mode, or all ranks share memory, floats are added
  * as they are: @floats of inccl_communicator_info() is "native". A result has the same bits on
- *every rank and in every run. Float32 and float64 are added and multiplied as IEEE 754 defines it,
- *in the order of the ranks at each switch. Switches add float16 and bfloat16 in float32, and round
- *to the type once at each switch. Minimum and maximum are exact. A NaN in any part makes the result
- *NaN. float_block and float_exponent have no effect, which the library logs.
+ * every rank and in every run. Float32 and float64 are added and multiplied as IEEE 754 defines it,
+ * in the order of the ranks at each switch. Switches add float16 and bfloat16 in float32, and round
+ * to the type once at each switch. Minimum and maximum are exact. A NaN in any part makes the
+ * result NaN. float_block and float_exponent have no effect, which the library logs.
  *
  * Otherwise @floats is "fixed": the switches add integers. The ranks convert floats to integers and
  * back. Minimum and maximum are exact, and a NaN wins. SUM and AVG are computed in fixed point,

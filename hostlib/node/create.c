@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "hostlib/node/meet.h"
-#include "hostlib/node/segment.h"
+#include "hostlib/node/shared_memory.h"
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
 
 /* Time for which a rank polls before it sleeps, if the node has more ranks than CPUs. */
 #define CROWD_POLL_NS (10 * INC_NSEC_PER_USEC)
 
-/* What a rank has while a communicator is created. */
+/* The things that a rank has while it creates a communicator. */
 struct creation {
 	struct inccl_group *group;
 	struct inccl_node *node;

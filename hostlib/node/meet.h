@@ -7,7 +7,10 @@
 #define INCCL_NODE_MEET_H
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
 #include "hostlib/node/node.h"
+#include "lib/base/err.h"
 
 enum inccl_node_step { STEP_MEET, STEP_MET, STEP_ASK, STEP_MADE, STEP_READY, STEP_START };
 

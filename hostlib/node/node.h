@@ -2,18 +2,20 @@
 /*
  * Ranks of one machine. If all ranks of a group run on one machine, the group's communicators use
  * shared memory, and neither a switch nor the network is needed. A communicator's endpoint is then
- * one end of a segment of shared memory (segment.h), which does what a switch in termination mode
- * does: it reduces whole messages, floats as they are, in the order of the ranks.
+ * one end of a segment of shared memory (shared_memory.h). The segment does what a switch in
+ * termination mode does. It reduces whole messages, floats as they are, in the order of the ranks.
  *
- * meet.c lets the ranks of a group find each other, and create communicators together. end.c is the
- * endpoint, as a kind of channels. Called by group.c, comm.c and control.c. The functions of an end
- * run under its communicator's lock, and the others on the thread that creates the object.
+ * meet.c lets the ranks of a group find each other, and create communicators together.
+ * shared_memory.c is the endpoint, as a kind of channels. Called by group.c, comm.c and control.c.
+ * The functions of an end run under its communicator's lock, and the others on the thread that
+ * creates the object.
  */
 #ifndef INCCL_NODE_H
 #define INCCL_NODE_H
 
-#include <stdbool.h>
 #include "hostlib/src/internal.h"
+#include "lib/base/err.h"
+#include "lib/conf/messages.h"
 
 /* The ranks of a group on this machine: the connection between each of them and rank 0. */
 struct inccl_node;

@@ -18,13 +18,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "hostlib/node/meet.h"
-#include "hostlib/node/segment.h"
+#include "hostlib/node/shared_memory.h"
 #include "hostlib/src/internal.h"
 
 #define MOST    8
 #define LIMIT_S 60
 
-/* What the processes of a test share. */
+/* The memory that the processes of a test share. */
 static struct shared {
 	sem_t named;   /* posted for each rank when rank 0's name is there */
 	sem_t intrude; /* posted before that, if strangers come first */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One rank's end of a segment, as a kind of mirrored channels (segment.h, lib/channel/channel.h).
+/* One rank's end of a segment, as a kind of mirrored channels (shared_memory.h,
+ * lib/channel/channel.h).
  */
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "hostlib/node/segment.h"
+#include "hostlib/node/shared_memory.h"
 #include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/proto/desc.h"

@@ -6,7 +6,7 @@
  * A rank copies its contribution into its own part of the slot and counts itself. The rank that
  * comes last compares what all have called, and releases the reduction. The reduction of a long
  * message has several pieces. Any rank that looks at the slot claims the next piece, so a rank that
- * does not run delays nobody. A piece is always reduced in the order of the ranks, so its bits do
+ * does not run delays no other. A piece is always reduced in the order of the ranks, so its bits do
  * not depend on who does that. After the last piece the result is in the part of rank 0, or of the
  * root of a Broadcast, and all ranks copy it out. The rank that is last to do so gives the slot to
  * message m + INCCL_NODE_SLOTS.
@@ -14,10 +14,11 @@
  * No lock is held at any time, so a rank that is killed leaves nothing locked. The controller
  * reports its death. The segment has no name, and its memory is freed with its last mapping.
  */
-#ifndef INCCL_NODE_SEGMENT_H
-#define INCCL_NODE_SEGMENT_H
+#ifndef INCCL_NODE_SHARED_MEMORY_H
+#define INCCL_NODE_SHARED_MEMORY_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/node/node.h"
