@@ -80,6 +80,12 @@ FLAGS_native = $(CLANG) $(NATIVE) -O2
 FLAGS_native-address = $(CLANG) $(NATIVE) -O0 $(NATIVE_CHECKS)
 FLAGS_native-coverage = $(CLANG) $(NATIVE) -O1 $(NATIVE_COVERAGE)
 
+# openmpi: what includes Open MPI's mpi.h, of Debian's libopenmpi-dev or Fedora's openmpi-devel. OPENMPI_H is empty where
+# that is not installed, and what needs it is not built then.
+OPENMPI_H := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/include/mpi.h /usr/include/openmpi-*/mpi.h))
+OPENMPI_LIB := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/lib /usr/lib64/openmpi/lib))
+FLAGS_openmpi = $(FLAGS_plain) $(if $(OPENMPI_H),-isystem $(dir $(OPENMPI_H)))
+
 # ROOM_OPT: most tests run for less time than a compiler needs to optimise them, except those that compute.
 COMPUTING := benchmarks orders reduce sim unit
 $(B)/obj/plain/selftests/%.o: ROOM_OPT = -O1 -g1
@@ -91,7 +97,7 @@ $(B)/obj/$(1)/%.o: %.c common.mk
 	$$(call say,CC,$$@)
 	$$(Q)$$(FLAGS_$(1)) $$(ROOM_OPT) $$(EXTRA) -c -o $$@ $$<
 endef
-$(foreach flavour,plain address thread fuzz native native-address native-coverage,\
+$(foreach flavour,plain openmpi address thread fuzz native native-address native-coverage,\
 	$(eval $(call flavour_rule,$(flavour))))
 
 # The objects of sources, by their paths in the tree.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The targets of the tests, one room per suite. selftests/SUITE/room.mk adds to TESTS_SUITE.
-SUITES := unit native reduce rdma term control switchd hostlib connect nccl fuzz orders sim e2e vm benchmarks tools
+SUITES := unit native reduce rdma term control switchd hostlib connect nccl mpi fuzz orders sim e2e vm benchmarks tools
 
 # $(call fakes,NAMES): sources of selftests/fakes, which stand for what is outside the code under test.
 fakes = $(patsubst %,selftests/fakes/%.c,$(1))

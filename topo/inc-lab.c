@@ -27,6 +27,7 @@ struct settings {
 	const char *file;
 	struct lab_up_options up;
 	struct lab_run_options run;
+	struct lab_mpi_options mpi;
 	const char *node;
 	struct inc_opt_list specs;
 	char **command;
@@ -138,6 +139,25 @@ static int cmd_exec(struct settings *s)
 
 	if (!lab_load(&lab, s->name, &err))
 		lab_exec(&lab, s->node, s->command, &err);
+	fail(&err);
+	return 126;
+}
+
+static int cmd_mpirun(struct settings *s)
+{
+	struct inc_err err = {{0}};
+
+	if (lab_load(&lab, s->name, &err))
+		return fail(&err);
+	return lab_mpirun(&lab, &s->mpi, &s->run, s->command);
+}
+
+static int cmd_agent(struct settings *s)
+{
+	struct inc_err err = {{0}};
+
+	if (!lab_load(&lab, s->name, &err))
+		lab_agent(&lab, s->node, s->mpi.no_switch, s->command, &err);
 	fail(&err);
 	return 126;
 }
@@ -357,6 +377,45 @@ static const struct inc_opt run_options[] = {
 	{},
 };
 
+static const struct inc_opt no_switch_option[] = {
+	{.name = "no-switch",
+	 .help = "MPI alone: without INCCL_CONTROLLER, and the library for MPI is not preloaded",
+	 INC_OPT_FLAG(struct settings, mpi.no_switch)},
+	{},
+};
+
+static const struct inc_opt mpirun_options[] = {
+	{.name = "ranks",
+	 .letter = 'n',
+	 .value = "RANKS",
+	 .help = "number of ranks (default: one per host)",
+	 INC_OPT_NUMBER(struct settings, mpi.ranks, 1, 4096)},
+	{.name = "per-host",
+	 .value = "RANKS",
+	 .help = "ranks of a host at most; hosts are filled in their order (default: as even as "
+		 "possible)",
+	 INC_OPT_NUMBER(struct settings, mpi.per_host, 1, 4096)},
+	{.name = "mpich",
+	 .help = "run by MPICH's launcher, hydra (default: Open MPI's)",
+	 INC_OPT_FLAG(struct settings, mpi.mpich)},
+	{.name = "env",
+	 .value = "K=V",
+	 .help = "goes into the ranks' environment",
+	 INC_OPT_LIST(struct settings, run.env, check_env)},
+	{.name = "timeout",
+	 .value = "SECONDS",
+	 .help = "end it after that, with exit code 124",
+	 INC_OPT_TAKE(struct settings, run.timeout_s, take_timeout)},
+	{.value = "PROGRAM", .required = true, INC_OPT_REST(struct settings, command)},
+	{},
+};
+
+static const struct inc_opt agent_options[] = {
+	{.value = "HOST", .required = true, INC_OPT_TEXT(struct settings, node, NULL)},
+	{.value = "CMD", .required = true, INC_OPT_REST(struct settings, command)},
+	{},
+};
+
 static const struct inc_opt exec_options[] = {
 	{.value = "NODE", .required = true, INC_OPT_TEXT(struct settings, node, NULL)},
 	{.value = "CMD", .required = true, INC_OPT_REST(struct settings, command)},
@@ -389,6 +448,14 @@ static const struct inc_command commands[] = {
 	 "CMD on a node: a host, a switch, 'controller' or a wire",
 	 {{name_option, 0}, {exec_options, 0}},
 	 .own = ACT(cmd_exec)},
+	{"mpirun",
+	 "an MPI PROGRAM on the hosts, by Open MPI or MPICH, over the lab's links",
+	 {{name_option, 0}, {no_switch_option, 0}, {mpirun_options, 0}},
+	 .own = ACT(cmd_mpirun)},
+	{"agent",
+	 "CMD in a shell on HOST, which is a name or address, as ssh does it for mpirun",
+	 {{name_option, 0}, {no_switch_option, 0}, {agent_options, 0}},
+	 .own = ACT(cmd_agent)},
 	{"wire",
 	 "faults for a wire, such as h0-s0 drop=up:0 (inc-wire --help)",
 	 {{name_option, 0}, {wire_options, 0}},

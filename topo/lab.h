@@ -187,6 +187,27 @@ void lab_leave(int fd);
  * log. */
 int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	       struct inc_err *err);
+/* Runs a command on one node in place of this process. It returns only on failure. */
+int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
+/* Moves a new child process to a host for good, with the host name there, and removes the variables
+ * of libinccl that the launcher of an MPI replaces. no_switch: INCCL_CONTROLLER, too. Returns
+ * -errno on failure. */
+int lab_be_mpi_host(const struct lab_node *host, bool no_switch);
+/* Does what ssh(1) does for the launcher of an MPI: runs the words of argv in a shell on a host,
+ * which is given by name or address. It returns only on failure. */
+int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const argv[],
+	      struct inc_err *err);
+struct lab_mpi_options {
+	unsigned int ranks;
+	unsigned int per_host; /* limit of the ranks of a host; 0: as even as possible */
+	bool mpich;            /* hydra of MPICH is the launcher, instead of that of Open MPI */
+	bool no_switch;        /* without INCCL_CONTROLLER and without the library for MPI */
+};
+struct lab_run_options;
+/* Runs an MPI program on the lab's hosts. limits: its time limit and its variables. Returns the
+ * exit code of inc-lab. */
+int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
+	       const struct lab_run_options *limits, char *const argv[]);
 bool lab_alive(struct lab_node *node);
 /* Ends the processes of the lab, first by SIGTERM and then by SIGKILL. Returns how many are
  * left. */
@@ -218,7 +239,11 @@ struct lab_run_options {
 	bool no_prefix;
 	/* only the output of this rank is shown; -1: that of all ranks is */
 	int only;
-	double timeout_s;        /* time limit; 0: none */
+	double timeout_s; /* time limit; 0: none */
+	/* the command is the launcher of an MPI: its host has a host name of its own, and the
+	 * launcher numbers the ranks */
+	bool mpi;
+	bool no_switch;          /* INCCL_CONTROLLER is not set */
 	struct inc_opt_list env; /* variables of the environment, K=V */
 };
 /* Checks whether the text can be a list of ranks or hosts of any lab. Returns 0, or -EINVAL and a
@@ -226,7 +251,5 @@ struct lab_run_options {
 int lab_list_check(const char *text, struct inc_err *err);
 /* Runs a command on each selected host of the lab. Returns the exit code of inc-lab. */
 int lab_run(struct lab *lab, const struct lab_run_options *options, char *const argv[]);
-/* Runs a command on one node in place of this process. It returns only on failure. */
-int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
 
 #endif

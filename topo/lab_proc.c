@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs helper programs to their end, starts daemons in namespaces, sets the environment of
- * programs, and ends processes. */
+/* Runs helper programs to their end, starts daemons in namespaces and programs on one node or under
+ * an MPI, sets the environment of programs, and ends processes. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,16 @@
 #include "topo/lab.h"
 
 #define KILL_GRACE_MS 5000
+/* limit of the words of a launcher's command line */
+#define LAB_MPI_WORDS 1024
 
 volatile int lab_interrupted;
 
 void lab_find_program(const char *name, char path[PATH_MAX])
 {
 	/* directories in which programs are searched, relative to that of inc-lab: first as built,
-	 * then as installed, with daemons in sbin */
-	static const char *const places[] = {"", "../sbin/", "../bin/"};
+	 * then as installed, with daemons in sbin and libraries in lib */
+	static const char *const places[] = {"", "../sbin/", "../bin/", "../lib/"};
 	char self[PATH_MAX / 2];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	char *slash;
@@ -184,6 +187,176 @@ out:
 	if (out >= 0)
 		close(out);
 	return ret;
+}
+
+int lab_be_mpi_host(const struct lab_node *host, bool no_switch)
+{
+	int ret = lab_join(host->netns);
+
+	if (ret)
+		return ret;
+	if (unshare(CLONE_NEWUTS) || sethostname(host->name, strlen(host->name)))
+		return -errno;
+	/* remove what the launcher of the MPI sets for each of its ranks */
+	unsetenv("INCCL_RANK");
+	unsetenv("INCCL_WORLD_SIZE");
+	unsetenv("INCCL_JOB");
+	if (no_switch)
+		unsetenv("INCCL_CONTROLLER");
+	return 0;
+}
+
+int lab_exec(struct lab *lab, const char *name, char *const argv[], struct inc_err *err)
+{
+	const struct lab_node *node = lab_find(lab, name);
+	int ret;
+
+	if (!node)
+		return inc_err_set(err, ENOENT, "lab %s has no node %s (see inc-lab status)",
+				   lab->name, name);
+	ret = lab_join(node->netns);
+	if (ret)
+		return inc_err_set(err, -ret, "namespace %s: %s", node->netns, strerror(-ret));
+	lab_set_env(lab, node->role == LAB_HOST ? node : NULL, node->rank, lab_hosts(lab), NULL);
+	execvp(argv[0], argv);
+	return inc_err_set(err, errno, "%s: %s", argv[0], strerror(errno));
+}
+
+int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const argv[],
+	      struct inc_err *err)
+{
+	const struct lab_node *node = NULL;
+	char addr[INET_ADDRSTRLEN], text[64 << 10];
+	size_t n = 0;
+	int ret;
+
+	for (unsigned int i = 0; i < lab->n_nodes && !node; i++)
+		if (lab->nodes[i].role == LAB_HOST &&
+		    (!strcmp(lab->nodes[i].name, host) ||
+		     !strcmp(inet_ntop(AF_INET, &lab->nodes[i].addr, addr, sizeof(addr)), host)))
+			node = &lab->nodes[i];
+	if (!node)
+		return inc_err_set(err, ENOENT, "lab %s has no host %s (see inc-lab status)",
+				   lab->name, host);
+	lab_set_env(lab, node, node->rank, lab_hosts(lab), NULL);
+	ret = lab_be_mpi_host(node, no_switch);
+	if (ret)
+		return inc_err_set(err, -ret, "namespace %s: %s", node->netns, strerror(-ret));
+	/* join the words for a shell, as ssh(1) does on behalf of launchers, which quote for it */
+	text[0] = 0;
+	for (unsigned int i = 0; argv[i]; i++) {
+		n += snprintf(text + n, sizeof(text) - n, "%s%s", i ? " " : "", argv[i]);
+		if (n >= sizeof(text))
+			return inc_err_set(err, E2BIG, "the command is longer than %zu bytes",
+					   sizeof(text));
+	}
+	execl("/bin/sh", "sh", "-c", text, NULL);
+	return inc_err_set(err, errno, "/bin/sh: %s", strerror(errno));
+}
+
+/* The command line of a launcher while it grows, and the texts that it needs. */
+struct words {
+	const char *word[LAB_MPI_WORDS];
+	unsigned int n;
+	char program[PATH_MAX], agent[PATH_MAX + 64], hosts[LAB_NODES * 32], ranks[16];
+	char preload[PATH_MAX + 16];
+};
+
+/* Adds words up to a NULL. They must live as long as @w. */
+static void add(struct words *w, ...)
+{
+	const char *word;
+	va_list args;
+
+	va_start(args, w);
+	while ((word = va_arg(args, const char *)) && w->n < LAB_MPI_WORDS - 1)
+		w->word[w->n++] = word;
+	va_end(args);
+}
+
+/* Adds a variable for the ranks, as the text K=V. */
+static void add_variable(struct words *w, bool mpich, const char *variable)
+{
+	const char *value = strchr(variable, '=') + 1;
+
+	if (mpich)
+		add(w, "-genv", strndup(variable, value - 1 - variable), value, NULL);
+	else
+		add(w, "-x", variable, NULL);
+}
+
+/* Makes "ADDRESS:RANKS,..." of the first hosts, with up to per_host ranks each. */
+static void list_hosts(struct words *w, const struct lab *lab, const struct lab_mpi_options *o)
+{
+	unsigned int left = o->ranks;
+	char addr[INET_ADDRSTRLEN];
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < lab->n_nodes && left; i++) {
+		const unsigned int here = left < o->per_host ? left : o->per_host;
+
+		if (lab->nodes[i].role != LAB_HOST)
+			continue;
+		inet_ntop(AF_INET, &lab->nodes[i].addr, addr, sizeof(addr));
+		n += snprintf(w->hosts + n, sizeof(w->hosts) - n, "%s%s:%u", n ? "," : "", addr,
+			      here);
+		left -= here;
+	}
+}
+
+static void add_launcher(struct words *w, const struct lab *lab, const struct lab_mpi_options *o)
+{
+	snprintf(w->agent, sizeof(w->agent), "%s agent --name %s%s", w->program, lab->name,
+		 o->no_switch ? " --no-switch" : "");
+	snprintf(w->ranks, sizeof(w->ranks), "%u", o->ranks);
+	list_hosts(w, lab, o);
+	if (o->mpich) {
+		/* hydra puts these words between its program and the host */
+		setenv("HYDRA_LAUNCHER_EXTRA_ARGS", w->agent + strlen(w->program) + 1, 1);
+		add(w, "mpiexec.hydra", "-launcher", "rsh", "-launcher-exec", w->program, "-iface",
+		    "eth0", "-hosts", w->hosts, "-n", w->ranks, NULL);
+		return;
+	}
+	add(w, access("/usr/bin/mpirun.openmpi", X_OK) ? "mpirun" : "mpirun.openmpi", "--mca",
+	    "plm_rsh_agent", w->agent, "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self",
+	    "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0", NULL);
+	/* a waiting rank must not keep its CPU, which ranks of all hosts share; files of a job go
+	 * into the directory of the lab, which is removed with the lab */
+	add(w, "--mca", "mpi_yield_when_idle", "1", "--mca", "orte_tmpdir_base", lab->dir, "--mca",
+	    "btl_vader_backing_directory", lab->dir, "--allow-run-as-root", "--oversubscribe",
+	    "--bind-to", "none", "--host", w->hosts, "-np", w->ranks, NULL);
+}
+
+int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
+	       const struct lab_run_options *limits, char *const argv[])
+{
+	struct lab_run_options run = {.hosts = "0", .only = -1, .no_prefix = true, .mpi = true};
+	const unsigned int n_hosts = lab_hosts(lab);
+	struct lab_mpi_options o = *options;
+	static struct words w;
+	char library[PATH_MAX];
+
+	o.ranks = o.ranks ?: n_hosts;
+	o.per_host = o.per_host ?: n_hosts ? (o.ranks + n_hosts - 1) / n_hosts : 1;
+	if (!n_hosts || (o.ranks + o.per_host - 1) / o.per_host > n_hosts) {
+		inc_usage("%u ranks, %u per host, do not fit on the %u hosts of lab %s", o.ranks,
+			  o.per_host, n_hosts, lab->name);
+		return 2;
+	}
+	lab_find_program("inc-lab", w.program);
+	add_launcher(&w, lab, &o);
+	lab_find_program(o.mpich ? "libinccl-mpich.so" : "libinccl-mpi.so", library);
+	if (!o.no_switch && strchr(library, '/')) {
+		snprintf(w.preload, sizeof(w.preload), "LD_PRELOAD=%s", library);
+		add_variable(&w, o.mpich, w.preload);
+	}
+	for (unsigned int i = 0; i < limits->env.count; i++)
+		add_variable(&w, o.mpich, limits->env.text[i]);
+	for (unsigned int i = 0; argv[i]; i++)
+		add(&w, argv[i], NULL);
+	run.timeout_s = limits->timeout_s;
+	run.no_switch = o.no_switch;
+	return lab_run(lab, &run, (char *const *)w.word);
 }
 
 static uint64_t start_time(pid_t pid)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs a command on hosts and joins the outputs line by line, or runs a command on one node. */
+/* Runs a command on hosts and joins the outputs line by line. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -324,7 +324,8 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	lab_set_env(lab, m->host, m->rank, size, name);
 	for (unsigned int i = 0; i < job->options->env.count; i++)
 		putenv((char *)job->options->env.text[i]);
-	ret = lab_join(m->host->netns);
+	ret = job->options->mpi ? lab_be_mpi_host(m->host, job->options->no_switch)
+				: lab_join(m->host->netns);
 	if (ret) {
 		fprintf(stderr, "inc-lab: namespace %s: %s\n", m->host->netns, strerror(-ret));
 		_exit(126);
@@ -558,7 +559,8 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 	on_child(SIGCHLD, 0, &job);
 	if (job.running || job.streams)
 		event_base_dispatch(job.base);
-	if (job.ended_by)
+	/* end the daemons of an MPI as well, which are no members */
+	if (job.ended_by || options->mpi)
 		kill_descendants();
 	unprinted = flush_outputs(&job);
 	free_events(&job);
@@ -567,20 +569,4 @@ int lab_run(struct lab *lab, const struct lab_run_options *options, char *const 
 		job.worst = job.worst ?: 1;
 	}
 	return job.ended_by ? job.ended_by : job.worst;
-}
-
-int lab_exec(struct lab *lab, const char *name, char *const argv[], struct inc_err *err)
-{
-	const struct lab_node *node = lab_find(lab, name);
-	int ret;
-
-	if (!node)
-		return inc_err_set(err, ENOENT, "lab %s has no node %s (see inc-lab status)",
-				   lab->name, name);
-	ret = lab_join(node->netns);
-	if (ret)
-		return inc_err_set(err, -ret, "namespace %s: %s", node->netns, strerror(-ret));
-	lab_set_env(lab, node->role == LAB_HOST ? node : NULL, node->rank, lab_hosts(lab), NULL);
-	execvp(argv[0], argv);
-	return inc_err_set(err, errno, "%s: %s", argv[0], strerror(errno));
 }

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * An MPI program that compares the collectives of the library under test, which is preloaded, with
+ * MPI's own (PMPI). test_mpi starts this program by inc-lab mpirun. Rank 0 prints how many calls
+ * were made, how many gave a wrong result, and a hash of all results.
+ *
+ * check where          each rank prints its host name and address
+ * check all            each collective by type, operator, count, in place or not
+ * check until FILE     AllReduces, Reduces, Bcasts and barriers until FILE exists
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <mpi.h>
+
+#define MAX_COUNT  70001
+#define MAX_BYTES  (MAX_COUNT * 16)
+#define HASH_START 0xcbf29ce484222325ull
+#define THREADS    3
+#define MIN_LOOPS  200 /* loops after FILE exists */
+
+enum kind { INTEGER, FLOAT, DOUBLE, PAIR_INT, PAIR_FLOAT, PAIR_DOUBLE, LOGICAL };
+
+struct type {
+	const char *name;
+	MPI_Datatype type;
+	enum kind kind;
+	int size; /* bytes of an element in memory */
+};
+
+struct op {
+	const char *name;
+	MPI_Op op;
+	unsigned int kinds; /* bits of the kinds that have it */
+};
+
+#define ARITHMETIC (1u << INTEGER | 1u << FLOAT | 1u << DOUBLE)
+#define PAIRS      (1u << PAIR_INT | 1u << PAIR_FLOAT | 1u << PAIR_DOUBLE)
+
+struct pair_double {
+	double value;
+	int index;
+};
+struct pair_float {
+	float value;
+	int index;
+};
+struct pair_int {
+	int value, index;
+};
+
+static int rank, ranks;
+static unsigned long calls, wrong;
+static uint64_t all_hash = HASH_START;
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+{
+	const uint8_t *p = data;
+
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ p[i]) * 0x100000001b3ull;
+	return h;
+}
+
+/* A number that depends on rank, element and call. */
+static uint32_t draw(size_t i, unsigned long salt)
+{
+	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15ull ^ (rank + 1) * 0xbf58476d1ce4e5b9ull ^
+		     (salt + 1) * 0x94d049bb133111ebull;
+
+	x ^= x >> 31;
+	x *= 0xd6e8feb86659fd93ull;
+	return x >> 32;
+}
+
+static void fill(uint8_t *to, const struct type *t, int count, bool small, unsigned long salt)
+{
+	memset(to, 0, (size_t)count * t->size);
+	for (int i = 0; i < count; i++) {
+		const uint32_t r = draw(i, salt);
+		/* products of floats must stay in range, and zeros of both signs occur in pairs */
+		const double x =
+			small ? 0.75 + r % 512 / 1024.0
+			      : ((int)(r % 2001) - 1000) * ldexp(1, (int)(r >> 16) % 8 - 4);
+		const double few = (r & 3) == 3 ? -0.0 : r & 3;
+
+		switch (t->kind) {
+		case INTEGER:
+			for (int k = 0; k < t->size; k++)
+				to[i * t->size + k] = draw(i * 8 + k, salt);
+			/* Short integers must not overflow, because Open MPI's sums of them
+			 * saturate on some CPUs. */
+			if (small && t->size < 4) {
+				memset(to + i * t->size, 0, t->size);
+				to[i * t->size] = 1 + (r % 2 && rank < 6);
+			}
+			break;
+		case LOGICAL:
+			to[i * t->size] = r & 1;
+			break;
+		case FLOAT:
+			((float *)to)[i] = x;
+			break;
+		case DOUBLE:
+			((double *)to)[i] = x;
+			break;
+		case PAIR_INT:
+			((struct pair_int *)to)[i] = (struct pair_int){r % 3, rank * 7 % 5};
+			break;
+		case PAIR_FLOAT:
+			((struct pair_float *)to)[i] = (struct pair_float){few, rank * 7 % 5};
+			break;
+		case PAIR_DOUBLE:
+			((struct pair_double *)to)[i].value = few;
+			((struct pair_double *)to)[i].index = rank * 7 % 5;
+			break;
+		}
+	}
+}
+
+/* Whether two results are the same: bit by bit, or within the bound of a sum of floats. The values
+ * are below 8000, so each part is rounded by 2^-14 of that in the worst case that is allowed. */
+static bool same(const struct type *t, const void *own, const void *expected, int i, bool exact)
+{
+	const double sizes = 16000.0 * ranks * ranks;
+
+	if (t->kind == PAIR_DOUBLE) {
+		const struct pair_double *a = own, *b = expected;
+
+		return a[i].value == b[i].value && a[i].index == b[i].index;
+	}
+	if (t->kind == PAIR_FLOAT) {
+		const struct pair_float *a = own, *b = expected;
+
+		return a[i].value == b[i].value && a[i].index == b[i].index;
+	}
+	if (t->kind == FLOAT && !exact)
+		return fabs((double)((const float *)own)[i] - ((const float *)expected)[i]) <=
+		       sizes * ldexp(1, -24);
+	if (t->kind == DOUBLE && !exact)
+		return fabs(((const double *)own)[i] - ((const double *)expected)[i]) <=
+		       sizes * ldexp(1, -50);
+	return !memcmp((const char *)own + (size_t)i * t->size,
+		       (const char *)expected + (size_t)i * t->size, t->size);
+}
+
+static void complain(const char *what, const struct type *t, const char *op, int count, int i)
+{
+	if (!wrong)
+		fprintf(stderr, "check: rank %d: %s of %d %s by %s: element %d\n", rank, what,
+			count, t->name, op, i);
+	wrong++;
+}
+
+/* All ranks must have the same bits. */
+static void expect_equal(const char *what, const struct type *t, const char *op, int count,
+			 const void *result)
+{
+	uint64_t own = hash(HASH_START, result, (size_t)count * t->size), least, most;
+
+	PMPI_Allreduce(&own, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+	PMPI_Allreduce(&own, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+	if (least != most)
+		complain(what, t, op, count, -1);
+	all_hash = hash(all_hash, &own, sizeof(own));
+}
+
+static uint8_t *input, *own, *expected;
+
+static void check_reduction(MPI_Comm comm, const struct type *t, const struct op *o, int count,
+			    bool in_place, int root)
+{
+	const bool exact = strcmp(o->name, "SUM") && strcmp(o->name, "PROD");
+	const char *what = root < 0 ? "Allreduce" : "Reduce";
+	const bool gets = root < 0 || root == rank;
+
+	fill(input, t, count, !exact && (o->name[0] == 'P' || t->kind == INTEGER), calls);
+	memset(own, 0, (size_t)count * t->size);
+	memset(expected, 0, (size_t)count * t->size);
+	if (in_place && gets)
+		memcpy(own, input, (size_t)count * t->size);
+	if (root < 0) {
+		PMPI_Allreduce(input, expected, count, t->type, o->op, comm);
+		MPI_Allreduce(in_place ? MPI_IN_PLACE : input, own, count, t->type, o->op, comm);
+	} else {
+		PMPI_Reduce(input, expected, count, t->type, o->op, root, comm);
+		MPI_Reduce(in_place && gets ? MPI_IN_PLACE : input, own, count, t->type, o->op,
+			   root, comm);
+	}
+	calls++;
+	for (int i = 0; i < count; i++)
+		if (!same(t, own, expected, i, exact)) {
+			complain(what, t, o->name, count, i);
+			break;
+		}
+	if (root < 0)
+		expect_equal(what, t, o->name, count, own);
+}
+
+static void check_bcast(MPI_Comm comm, int bytes, int root)
+{
+	static const struct type byte = {"bytes", MPI_BYTE, INTEGER, 1};
+
+	fill(input, &byte, bytes, false, calls);
+	memcpy(expected, input, bytes);
+	PMPI_Bcast(expected, bytes, MPI_BYTE, root, comm);
+	MPI_Bcast(input, bytes, MPI_BYTE, root, comm);
+	calls++;
+	if (memcmp(input, expected, bytes))
+		complain("Bcast", &byte, "-", bytes, -1);
+}
+
+/* The root has every second element of an array, and the others have them one behind the other. */
+static void check_strided_bcast(MPI_Comm comm, int count, int root)
+{
+	static const struct type type = {"strided ints", MPI_INT, INTEGER, 4};
+	MPI_Datatype strided;
+	int *values = (int *)input;
+
+	PMPI_Type_vector(count, 1, 2, MPI_INT, &strided);
+	PMPI_Type_commit(&strided);
+	for (int i = 0; i < 2 * count; i++)
+		values[i] = rank == root ? 1000 + i : -1;
+	if (rank % 2 == root % 2)
+		MPI_Bcast(values, 1, strided, root, comm);
+	else
+		MPI_Bcast(values, count, MPI_INT, root, comm);
+	calls++;
+	for (int i = 0; i < count; i++)
+		if (values[rank % 2 == root % 2 ? 2 * i : i] != 1000 + 2 * i) {
+			complain("Bcast", &type, "-", count, i);
+			break;
+		}
+	PMPI_Type_free(&strided);
+}
+
+static const struct type types[] = {
+	{"int", MPI_INT, INTEGER, 4},
+	{"unsigned", MPI_UNSIGNED, INTEGER, 4},
+	{"long", MPI_LONG, INTEGER, 8},
+	{"uint64_t", MPI_UINT64_T, INTEGER, 8},
+	{"short", MPI_SHORT, INTEGER, 2},
+	{"uint16_t", MPI_UINT16_T, INTEGER, 2},
+	{"signed char", MPI_SIGNED_CHAR, INTEGER, 1},
+	{"unsigned char", MPI_UNSIGNED_CHAR, INTEGER, 1},
+	{"float", MPI_FLOAT, FLOAT, 4},
+	{"double", MPI_DOUBLE, DOUBLE, 8},
+	{"2int", MPI_2INT, PAIR_INT, 8},
+	{"float and int", MPI_FLOAT_INT, PAIR_FLOAT, 8},
+	{"double and int", MPI_DOUBLE_INT, PAIR_DOUBLE, 16},
+	{"bool", MPI_C_BOOL, LOGICAL, 1},
+};
+
+static const struct op ops[] = {
+	{"SUM", MPI_SUM, ARITHMETIC},
+	{"PROD", MPI_PROD, ARITHMETIC},
+	{"MIN", MPI_MIN, ARITHMETIC},
+	{"MAX", MPI_MAX, ARITHMETIC},
+	{"BAND", MPI_BAND, 1u << INTEGER},
+	{"BOR", MPI_BOR, 1u << INTEGER},
+	{"BXOR", MPI_BXOR, 1u << INTEGER},
+	{"LAND", MPI_LAND, 1u << INTEGER | 1u << LOGICAL},
+	{"LOR", MPI_LOR, 1u << INTEGER | 1u << LOGICAL},
+	{"LXOR", MPI_LXOR, 1u << INTEGER | 1u << LOGICAL},
+	{"MINLOC", MPI_MINLOC, PAIRS},
+	{"MAXLOC", MPI_MAXLOC, PAIRS},
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static void check_types(void)
+{
+	static const int counts[] = {0, 1, 3, 257};
+
+	for (size_t t = 0; t < LENGTH(types); t++)
+		for (size_t o = 0; o < LENGTH(ops); o++) {
+			if (!(ops[o].kinds & 1u << types[t].kind))
+				continue;
+			for (size_t c = 0; c < LENGTH(counts); c++)
+				for (int in_place = 0; in_place < 2; in_place++) {
+					check_reduction(MPI_COMM_WORLD, &types[t], &ops[o],
+							counts[c], in_place, -1);
+					check_reduction(MPI_COMM_WORLD, &types[t], &ops[o],
+							counts[c], in_place, (t + o + c) % ranks);
+				}
+			/* beyond the window for results */
+			if (o == 0 || (o == LENGTH(ops) - 1 && t + 4 > LENGTH(types)))
+				for (int k = 0; k < 4; k++)
+					check_reduction(MPI_COMM_WORLD, &types[t], &ops[o],
+							MAX_COUNT, k & 1,
+							k & 2 ? (int)t % ranks : -1);
+		}
+}
+
+static void check_bcasts(MPI_Comm comm)
+{
+	static const int bytes[] = {0, 1, 3, 1024, 65536, 65537, 1000003};
+
+	for (size_t b = 0; b < LENGTH(bytes); b++)
+		for (int root = 0; root<ranks; root += ranks> 4 ? 2 : 1)
+			check_bcast(comm, bytes[b], root);
+	check_strided_bcast(comm, 1000, ranks - 1);
+	check_strided_bcast(comm, 50000, ranks / 2);
+}
+
+/* Communicators that are made of others, of which some are never freed. */
+static void check_communicators(void)
+{
+	MPI_Comm dup, half, again;
+	int size, part, sum;
+
+	PMPI_Comm_dup(MPI_COMM_WORLD, &dup);
+	for (int i = 0; i < 40; i++)
+		check_reduction(dup, &types[i % 10], &ops[0], 100 + i, i & 1, -1);
+	for (int k = 0; k < 2; k++) {
+		MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
+		MPI_Comm_size(half, &size);
+		MPI_Comm_rank(half, &part);
+		for (int i = 0; i < 40; i++) {
+			MPI_Allreduce(&part, &sum, 1, MPI_INT, MPI_SUM, half);
+			MPI_Barrier(half);
+			calls++;
+			if (sum != size * (size - 1) / 2)
+				complain("Allreduce", &types[0], "split", 1, 0);
+		}
+		if (!k)
+			MPI_Comm_free(&half);
+	}
+	MPI_Comm_dup(dup, &again);
+	MPI_Comm_free(&dup);
+	check_bcasts(again);
+}
+
+static void *one_thread(void *arg)
+{
+	MPI_Comm comm = *(MPI_Comm *)arg;
+	long sum, bad = 0;
+
+	for (long i = 0; i < 300; i++) {
+		long part = rank * i;
+
+		MPI_Allreduce(&part, &sum, 1, MPI_LONG, MPI_SUM, comm);
+		bad += sum != i * ranks * (ranks - 1) / 2;
+	}
+	return (void *)bad;
+}
+
+static void check_threads(void)
+{
+	pthread_t thread[THREADS];
+	MPI_Comm comm[THREADS];
+	void *bad;
+
+	for (int i = 0; i < THREADS; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, one_thread, &comm[i]);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], &bad);
+		calls += 300;
+		wrong += (long)bad;
+	}
+	for (int i = 0; i < THREADS; i++)
+		MPI_Comm_free(&comm[i]);
+}
+
+static void check_until(const char *path)
+{
+	const struct type *sum = &types[0];
+	int over = 0;
+
+	for (int after = 0; after < MIN_LOOPS; after += over) {
+		check_reduction(MPI_COMM_WORLD, sum, &ops[0], 1 + calls % 999, calls & 1, -1);
+		check_reduction(MPI_COMM_WORLD, sum, &ops[2], 257, calls & 2, calls % ranks);
+		check_bcast(MPI_COMM_WORLD, 1 + calls % 5000, calls % ranks);
+		if (calls % 25 == 0) {
+			check_reduction(MPI_COMM_WORLD, sum, &ops[0], 50001, calls & 4, -1);
+			check_bcast(MPI_COMM_WORLD, 200001, calls % ranks);
+		}
+		MPI_Barrier(MPI_COMM_WORLD);
+		if (!over)
+			over = !rank && !access(path, F_OK);
+		PMPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		if (!rank && calls / 100 != (calls - 3) / 100) {
+			printf("at call %lu\n", calls);
+			fflush(stdout);
+		}
+	}
+}
+
+static void print_where(void)
+{
+	const char *addr = getenv("INCCL_ADDR");
+	char host[64];
+
+	gethostname(host, sizeof(host));
+	printf("rank %d of %d on %s at %s\n", rank, ranks, host, addr ? addr : "?");
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	unsigned long all_wrong;
+	int level;
+
+	MPI_Init_thread(&argc, &argv,
+			strcmp(what, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	input = malloc(MAX_BYTES);
+	own = malloc(MAX_BYTES);
+	expected = malloc(MAX_BYTES);
+	if (!strcmp(what, "where")) {
+		print_where();
+	} else if (!strcmp(what, "all")) {
+		check_types();
+		check_bcasts(MPI_COMM_WORLD);
+		check_communicators();
+	} else if (!strcmp(what, "threads")) {
+		check_threads();
+	} else if (!strcmp(what, "until") && argc > 2) {
+		check_until(argv[2]);
+	} else {
+		fprintf(stderr, "usage: check where|all|threads|until FILE\n");
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	}
+	PMPI_Reduce(&wrong, &all_wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+	if (!rank && calls)
+		printf("%lu calls, %lu wrong, hash %016llx\n", calls, all_wrong,
+		       (unsigned long long)all_hash);
+	free(input);
+	free(own);
+	free(expected);
+	MPI_Finalize();
+	return wrong != 0;
+}
