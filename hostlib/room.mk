@@ -25,6 +25,15 @@ $(eval $(call hostlib_library,$(INCCL_SONAME),$(INCCL_SRC),libinccl.map,$$(INCCL
 $(eval $(call hostlib_library,$(CONNECT_SONAME),$(CONNECT_SRC),libinc_connect.map,$$(CONNECT_LIBS)))
 $(eval $(call hostlib_library,$(PLUGIN),$(PLUGIN_SRC),libnccl-net-ha.map,-libverbs -lpthread))
 
+# The front end for MPI, which is preloaded into programs of Open MPI. It is built where Open MPI's headers are.
+$(eval $(call program,$(B)/libinccl-mpi.so,$(patsubst %.c,$(B)/obj/openmpi/%.o,$(wildcard hostlib/mpi/*.c)) $(LIB) $(B)/libinccl.so \
+	hostlib/libinccl-mpi.map,-L$$(B) -linccl -L$(OPENMPI_LIB) -lmpi -lpthread,-shared -Wl$(comma)-soname$(comma)libinccl-mpi.so \
+	-Wl$(comma)--version-script=hostlib/libinccl-mpi.map -Wl$(comma)-z$(comma)defs -Wl$(comma)--exclude-libs$(comma)ALL $$(HOSTLIB_RPATH)))
+.PHONY: hostlib-mpi hostlib-no-mpi
+hostlib-mpi: $(B)/libinccl-mpi.so
+hostlib-no-mpi:
+	@echo "  SKIP     libinccl-mpi.so: no mpi.h of Open MPI (package libopenmpi-dev, or scripts/install-deps mpi)"
+
 $(B)/%.so: $(B)/%.so.0
 	$(Q)ln -sf $(<F) $@
 
@@ -71,7 +80,7 @@ HELLO_C := share/doc/libinc_connect/examples/hello.c
 
 .PHONY: hostlib install-hostlib uninstall-hostlib
 hostlib: $(addprefix $(B)/,$(INCCL_SONAME) libinccl.so libinccl.a libinc_connect.so $(PLUGIN) $(HOSTLIB_TOOLS) inccl-digits digits.csv \
-	examples/sum examples/hello)
+	examples/sum examples/hello) $(if $(OPENMPI_H),hostlib-mpi,hostlib-no-mpi)
 
 install-hostlib: hostlib
 	$(Q)install -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/bin

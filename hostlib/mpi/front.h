@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The front end for MPI: collectives of MPI programs go through the switch where that is possible
+ * and faster. docs/mpi.md has the design.
+ *
+ * preload.c has the symbols that replace those of MPI, for C and for Fortran. run.c runs a
+ * collective, window.c lets a rank that failed read results of others, and team.c knows each
+ * communicator. All of them call MPI by its PMPI names. Any thread of the program may be the
+ * caller, but on one communicator MPI allows one call at a time.
+ */
+#ifndef INC_HOSTLIB_MPI_FRONT_H
+#define INC_HOSTLIB_MPI_FRONT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <mpi.h>
+#include "hostlib/include/inccl.h"
+
+/* Results of up to so many bytes stay in a window of MPI until the next collective, so that a rank
+ * that failed can read them there. */
+#define FRONT_WINDOW_BYTES ((size_t)64 << 10)
+#define FRONT_TEXT_BYTES   320 /* room for a reason */
+#define FRONT_CLASSES      48  /* classes of sizes: powers of two */
+
+enum front_kind { FRONT_ALLREDUCE, FRONT_REDUCE, FRONT_BCAST, FRONT_BARRIER, FRONT_KINDS };
+extern const char *const front_kind_names[FRONT_KINDS];
+
+enum front_path { FRONT_SWITCH, FRONT_MPI, FRONT_PATHS };
+
+/* A call as the program has made it. Members that the collective lacks are 0. */
+struct front_call {
+	enum front_kind kind;
+	const void *send;
+	void *recv; /* the buffer of a Bcast */
+	int count;
+	MPI_Datatype type;
+	MPI_Op op;
+	int root;
+	MPI_Comm comm;
+};
+
+/* A call in the terms of libinccl. All ranks of a call find the same. */
+struct front_shape {
+	enum inccl_dtype dtype;
+	enum inccl_op op;
+	size_t elements; /* number of elements of dtype */
+	size_t bytes;
+};
+
+/* Measurements of one class of sizes, by which its path is chosen. */
+struct front_choice {
+	uint32_t trial;     /* calls of the trial that runs */
+	uint32_t rest;      /* calls until the next trial begins; 0: a trial runs */
+	uint32_t next_rest; /* the rest after the trial that runs */
+	enum front_path path;
+	double best_s[FRONT_PATHS]; /* the shortest call of the trial */
+};
+
+enum front_use { FRONT_NEW, FRONT_ON, FRONT_OFF };
+
+/* The front end's knowledge of a communicator. The ranks of one machine are a node. The first of
+ * them is the node's leader, and the leaders are the members of the group of libinccl. */
+struct front_team {
+	struct front_team *next;
+	enum front_use use;
+	unsigned int calls; /* calls before the team is made, which MPI served */
+	bool closed;
+	bool native_floats; /* the switches add floats as they are */
+	int rank, ranks;
+	MPI_Comm node; /* ranks of this machine; MPI_COMM_NULL: this one alone */
+	int node_rank, node_ranks;
+	MPI_Comm leaders; /* MPI_COMM_NULL on ranks that are not leaders */
+	int nodes;        /* number of nodes */
+	int *node_of;     /* node and place in it of each rank; owned */
+	struct inccl_group *group;
+	struct inccl_communicator *comm;
+	MPI_Win win;
+	uint8_t *window;  /* memory of this leader's window: a word and two results; owned */
+	bool has_window;  /* all leaders have one */
+	uint64_t number;  /* number of the last collective with a result in the window */
+	uint8_t *room[2]; /* contribution, and result; owned */
+	size_t room_bytes[2];
+	char name[MPI_MAX_OBJECT_NAME];
+	struct front_choice choice[FRONT_KINDS][FRONT_CLASSES];
+};
+
+/* team.c */
+/* Whether collectives may go through the switch. It is set in MPI_Init and the same on all
+ * ranks. */
+extern bool front_on;
+/* The path of all calls (INCCL_MPI_CHOICE), or -1 if measurements choose. */
+extern int front_fixed;
+void front_init(void);
+void front_finalize(void);
+/* Returns what is known of a communicator, or NULL if it never goes through the switch. */
+struct front_team *front_team(MPI_Comm comm);
+/* Makes the group of the team, together with all ranks of the communicator. Its use is FRONT_ON
+ * or FRONT_OFF then. */
+void front_attach(struct front_team *team, MPI_Comm comm);
+/* Frees what belongs to a communicator. All its ranks do so. */
+void front_forget(MPI_Comm comm);
+/* All leaders call it after the switch was lost, and rank 0 prints @reason of the first leader that
+ * has one. */
+void front_lost(struct front_team *team, char reason[FRONT_TEXT_BYTES]);
+
+/* Ends the program, because MPI or memory has failed under the front end. */
+_Noreturn void front_die(const char *what);
+
+/* window.c: the windows of the leaders of a team */
+/* Opens the windows, together with all leaders. Sets has_window. */
+void front_window_open(struct front_team *team);
+void front_window_close(struct front_team *team);
+/* Returns room for the result of collective @number. */
+uint8_t *front_window_result(const struct front_team *team, uint64_t number);
+/* Makes known that this leader has the result of collective @number, or lacks it for good. */
+void front_window_publish(struct front_team *team, uint64_t number, bool has_result);
+/* After this leader has failed in collective @number, waits until another leader has its result,
+ * and copies @bytes of it into this leader's room. Returns false if all leaders lack it. */
+bool front_window_fetch(struct front_team *team, uint64_t number, size_t bytes);
+/* Lets MPI move messages of this process. */
+void front_progress(MPI_Comm comm);
+
+/* types.c */
+/* Finds the terms of libinccl for a call. Returns false if the switch cannot serve it. */
+bool front_shape(const struct front_call *call, struct front_shape *shape);
+/* Makes +0 of the values that are -0, because MPI takes both for equal. */
+void front_unsign_zeros(void *elements, size_t n, enum inccl_dtype dtype);
+
+/* run.c */
+/* Runs a call, by the switch or by MPI. Returns what MPI returns. */
+int front_call(const struct front_call *call);
+/* Runs a call by MPI. */
+int front_pass(const struct front_call *call);
+
+/* report.c */
+void front_count(enum front_kind kind, enum front_path path, size_t bytes, double took_s);
+void front_report(void);
+unsigned int front_class(size_t bytes);
+
+#endif

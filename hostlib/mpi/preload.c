@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The functions that replace those of MPI, if this library is preloaded. Every other function of
+ * MPI stays as it is.
+ *
+ * Open MPI's functions for Fortran call PMPI names, which no library can replace. So this library
+ * has the Fortran names as well, with each number of underscores. The module mpi_f08 of Open MPI
+ * calls functions such as ompi_allreduce_f, which have the same arguments.
+ */
+#include "hostlib/mpi/front.h"
+
+int MPI_Init(int *argc, char ***argv)
+{
+	int err = PMPI_Init(argc, argv);
+
+	if (!err)
+		front_init();
+	return err;
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	int err = PMPI_Init_thread(argc, argv, required, provided);
+
+	if (!err)
+		front_init();
+	return err;
+}
+
+int MPI_Finalize(void)
+{
+	front_finalize();
+	return PMPI_Finalize();
+}
+
+int MPI_Comm_free(MPI_Comm *comm)
+{
+	front_forget(*comm);
+	return PMPI_Comm_free(comm);
+}
+
+int MPI_Comm_disconnect(MPI_Comm *comm)
+{
+	front_forget(*comm);
+	return PMPI_Comm_disconnect(comm);
+}
+
+int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
+		  MPI_Comm comm)
+{
+	const struct front_call call = {FRONT_ALLREDUCE, send, recv, count, type, op, 0, comm};
+
+	return front_call(&call);
+}
+
+int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
+	       MPI_Comm comm)
+{
+	const struct front_call call = {FRONT_REDUCE, send, recv, count, type, op, root, comm};
+
+	return front_call(&call);
+}
+
+int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+	const struct front_call call = {FRONT_BCAST, NULL,        buffer, count,
+					type,        MPI_OP_NULL, root,   comm};
+
+	return front_call(&call);
+}
+
+int MPI_Barrier(MPI_Comm comm)
+{
+	const struct front_call call = {.kind = FRONT_BARRIER, .comm = comm};
+
+	return front_call(&call);
+}
+
+/* ---- Fortran ---- */
+
+/* Fortran's MPI_IN_PLACE and MPI_BOTTOM are variables, which stand for themselves by their
+ * addresses. */
+#ifdef OPEN_MPI
+extern MPI_Fint mpi_fortran_in_place_, mpi_fortran_bottom_;
+#endif
+
+static void *address(void *p)
+{
+	if (p == &mpi_fortran_in_place_)
+		return MPI_IN_PLACE;
+	return p == &mpi_fortran_bottom_ ? MPI_BOTTOM : p;
+}
+
+/* mpi_f08 may leave the error code out. */
+static void set_error(MPI_Fint *err, int value)
+{
+	if (err)
+		*err = value;
+}
+
+#pragma GCC visibility push(default)
+
+#define ALIAS(name, target) extern __typeof__(target) name __attribute__((alias(#target)))
+/* Declares all names of a Fortran function, which the function's definition follows. */
+#define FORTRAN(name, upper, ...)              \
+	void mpi_##name##_(__VA_ARGS__);       \
+	ALIAS(mpi_##name, mpi_##name##_);      \
+	ALIAS(mpi_##name##__, mpi_##name##_);  \
+	ALIAS(MPI_##upper, mpi_##name##_);     \
+	ALIAS(ompi_##name##_f, mpi_##name##_); \
+	void mpi_##name##_(__VA_ARGS__)
+
+FORTRAN(init, INIT, MPI_Fint *err)
+{
+	set_error(err, MPI_Init(NULL, NULL));
+}
+
+FORTRAN(init_thread, INIT_THREAD, MPI_Fint *required, MPI_Fint *provided, MPI_Fint *err)
+{
+	int level = 0;
+
+	set_error(err, MPI_Init_thread(NULL, NULL, *required, &level));
+	*provided = level;
+}
+
+FORTRAN(finalize, FINALIZE, MPI_Fint *err)
+{
+	set_error(err, MPI_Finalize());
+}
+
+FORTRAN(comm_free, COMM_FREE, MPI_Fint *comm, MPI_Fint *err)
+{
+	MPI_Comm c = PMPI_Comm_f2c(*comm);
+
+	set_error(err, MPI_Comm_free(&c));
+	*comm = PMPI_Comm_c2f(c);
+}
+
+FORTRAN(comm_disconnect, COMM_DISCONNECT, MPI_Fint *comm, MPI_Fint *err)
+{
+	MPI_Comm c = PMPI_Comm_f2c(*comm);
+
+	set_error(err, MPI_Comm_disconnect(&c));
+	*comm = PMPI_Comm_c2f(c);
+}
+
+FORTRAN(allreduce, ALLREDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
+	MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err, MPI_Allreduce(address(send), address(recv), *count, PMPI_Type_f2c(*type),
+				     PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(reduce, REDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
+	MPI_Fint *root, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err, MPI_Reduce(address(send), address(recv), *count, PMPI_Type_f2c(*type),
+				  PMPI_Op_f2c(*op), *root, PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(bcast, BCAST, void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *root, MPI_Fint *comm,
+	MPI_Fint *err)
+{
+	set_error(err, MPI_Bcast(address(buffer), *count, PMPI_Type_f2c(*type), *root,
+				 PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err, MPI_Barrier(PMPI_Comm_f2c(*comm)));
+}
+
+#pragma GCC visibility pop

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The teams: for each communicator of MPI, whether it goes through the switch, its nodes, its
+ * leaders and their group of libinccl. All of that is agreed by collectives of MPI. */
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "hostlib/mpi/front.h"
+#include "lib/base/random.h"
+
+/* Calls of a communicator before it gets a group, because a group costs more than a few calls
+ * save. MPI_COMM_WORLD gets its group at the first call. */
+#define CALLS_BEFORE 16
+/* time until all leaders have joined; no leader comes late, because all have agreed before */
+#define CREATE_TIMEOUT_MS  30000
+#define CONNECT_TIMEOUT_MS 5000
+/* A rank may come to a collective minutes after the others. So a collective fails by its time limit
+ * only where nothing else detects a failure. */
+#define STALL_TIMEOUT_MS 600000
+
+bool front_on;
+int front_fixed = -1;
+
+static int key = MPI_KEYVAL_INVALID; /* of the attribute that points to a communicator's team */
+static struct front_team *teams, **last_team = &teams;
+/* protects the list of teams, because several threads may make teams */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void front_die(const char *what)
+{
+	fprintf(stderr, "inccl: %s\n", what);
+	PMPI_Abort(MPI_COMM_WORLD, 1);
+	abort();
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *form, ...)
+{
+	char line[1024];
+	va_list args;
+
+	va_start(args, form);
+	vsnprintf(line, sizeof(line), form, args);
+	va_end(args);
+	fprintf(stderr, "inccl: %s\n", line);
+}
+
+/* Returns true if no rank has a problem. Otherwise @text becomes that of the lowest rank that has
+ * one, with the rank and its host in front. */
+static bool agree(MPI_Comm comm, char text[FRONT_TEXT_BYTES])
+{
+	char own[FRONT_TEXT_BYTES], host[64] = "?";
+	int rank, mine, first;
+
+	PMPI_Comm_rank(comm, &rank);
+	mine = text[0] ? rank : INT_MAX;
+	PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, comm);
+	if (first == INT_MAX)
+		return true;
+	if (rank == first) {
+		gethostname(host, sizeof(host) - 1);
+		snprintf(own, sizeof(own), "%s", text);
+		snprintf(text, FRONT_TEXT_BYTES, "rank %d (%s): %.220s", rank, host, own);
+	}
+	PMPI_Bcast(text, FRONT_TEXT_BYTES, MPI_CHAR, first, comm);
+	return false;
+}
+
+/* Prints why MPI runs alone, or ends the program if that is an error (INCCL_MPI_REQUIRE). */
+static void alone(int rank, const char *name, const char *why)
+{
+	const char *required = getenv("INCCL_MPI_REQUIRE");
+	const bool fatal = required && required[0] == '1';
+
+	if (!rank)
+		say("%s: MPI runs %s: %s", name, fatal ? "not alone (INCCL_MPI_REQUIRE)" : "alone",
+		    why);
+	if (fatal)
+		PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Describes the settings that must be equal on all ranks. */
+static void describe(char text[FRONT_TEXT_BYTES])
+{
+	const char *controller = getenv("INCCL_CONTROLLER"), *choice = getenv("INCCL_MPI_CHOICE");
+
+	snprintf(text, FRONT_TEXT_BYTES, "libinccl %s, INCCL_CONTROLLER=%.100s%s%.40s",
+		 inccl_version(), controller ? controller : "", choice ? ", INCCL_MPI_CHOICE=" : "",
+		 choice ? choice : "");
+}
+
+/* A communicator was freed by a function that the front end does not replace. Its team stays for
+ * MPI_Finalize, because nothing collective may happen here. */
+static int on_delete(MPI_Comm comm, int keyval, void *attribute, void *extra)
+{
+	return MPI_SUCCESS;
+}
+
+/* Reads INCCL_MPI_CHOICE. On failure @why gets the reason. */
+static void read_choice(char why[FRONT_TEXT_BYTES])
+{
+	const char *choice = getenv("INCCL_MPI_CHOICE");
+
+	if (!choice || !strcmp(choice, "measure"))
+		front_fixed = -1;
+	else if (!strcmp(choice, "switch"))
+		front_fixed = FRONT_SWITCH;
+	else if (!strcmp(choice, "mpi"))
+		front_fixed = FRONT_MPI;
+	else
+		snprintf(why, FRONT_TEXT_BYTES,
+			 "INCCL_MPI_CHOICE: '%.40s' is not measure, switch or mpi", choice);
+}
+
+void front_init(void)
+{
+	const char *controller = getenv("INCCL_CONTROLLER");
+	char own[FRONT_TEXT_BYTES] = "", first[FRONT_TEXT_BYTES], why[FRONT_TEXT_BYTES] = "";
+	int wants = controller && controller[0], any, rank;
+
+	PMPI_Allreduce(&wants, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	if (!any)
+		return;
+	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	describe(own);
+	memcpy(first, own, sizeof(first));
+	PMPI_Bcast(first, sizeof(first), MPI_CHAR, 0, MPI_COMM_WORLD);
+	read_choice(why);
+	if (!wants)
+		snprintf(why, sizeof(why), "INCCL_CONTROLLER is not set");
+	else if (strcmp(own, first))
+		snprintf(why, sizeof(why), "it has \"%.90s\", but rank 0 has \"%.90s\"", own,
+			 first);
+	front_on = agree(MPI_COMM_WORLD, why);
+	if (front_on)
+		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
+	else
+		alone(rank, "MPI_COMM_WORLD", why);
+}
+
+struct front_team *front_team(MPI_Comm comm)
+{
+	struct front_team *team;
+	int found, inter;
+
+	if (comm == MPI_COMM_NULL)
+		return NULL;
+	PMPI_Comm_get_attr(comm, key, &team, &found);
+	if (!found) {
+		team = calloc(1, sizeof(*team));
+		if (!team)
+			front_die("no memory for a communicator");
+		team->node = team->leaders = MPI_COMM_NULL;
+		PMPI_Comm_test_inter(comm, &inter);
+		PMPI_Comm_rank(comm, &team->rank);
+		PMPI_Comm_size(comm, &team->ranks);
+		if (inter || team->ranks < 2)
+			team->use = FRONT_OFF;
+		team->calls = comm == MPI_COMM_WORLD ? CALLS_BEFORE : 0;
+		PMPI_Comm_set_attr(comm, key, team);
+		pthread_mutex_lock(&lock);
+		*last_team = team;
+		last_team = &team->next;
+		pthread_mutex_unlock(&lock);
+	}
+	if (team->use == FRONT_NEW && team->calls++ >= CALLS_BEFORE)
+		front_attach(team, comm);
+	return team->use == FRONT_ON ? team : NULL;
+}
+
+/* Finds the nodes of a communicator, and makes the communicators of the own node and of the
+ * leaders. */
+static void find_nodes(struct front_team *team, MPI_Comm comm)
+{
+	int mine[2] = {0, 0};
+
+	PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, team->rank, MPI_INFO_NULL, &team->node);
+	PMPI_Comm_rank(team->node, &team->node_rank);
+	PMPI_Comm_size(team->node, &team->node_ranks);
+	PMPI_Comm_split(comm, team->node_rank ? MPI_UNDEFINED : 0, team->rank, &team->leaders);
+	if (!team->node_rank) {
+		PMPI_Comm_rank(team->leaders, &mine[0]);
+		PMPI_Comm_size(team->leaders, &mine[1]);
+	}
+	PMPI_Bcast(mine, 2, MPI_INT, 0, team->node);
+	team->nodes = mine[1];
+	mine[1] = team->node_rank;
+	team->node_of = calloc(team->ranks, sizeof(mine));
+	if (!team->node_of)
+		front_die("no memory for a communicator");
+	PMPI_Allgather(mine, 2, MPI_INT, team->node_of, 2, MPI_INT, comm);
+	/* MPI compares names of hosts, which say nothing else */
+	PMPI_Comm_set_errhandler(team->node, MPI_ERRORS_ARE_FATAL);
+}
+
+static void leave_group(struct front_team *team)
+{
+	inccl_communicator_destroy(team->comm);
+	inccl_group_destroy(team->group);
+	team->comm = NULL;
+	team->group = NULL;
+}
+
+/* Joins a group, and connects to the switch. On failure @why gets the reason. */
+static void join_group(struct front_team *team, const char *job, int rank, int size,
+		       char why[FRONT_TEXT_BYTES])
+{
+	INCCL_OPTS(inccl_group_opts, group, .job = job, .rank = rank, .world_size = size,
+		   .connect_timeout_ms = CONNECT_TIMEOUT_MS, .create_timeout_ms = CREATE_TIMEOUT_MS,
+		   .error = why, .error_size = FRONT_TEXT_BYTES);
+	INCCL_OPTS(inccl_communicator_opts, comm, .timeout_ms = STALL_TIMEOUT_MS,
+		   .create_timeout_ms = CREATE_TIMEOUT_MS, .error = why,
+		   .error_size = FRONT_TEXT_BYTES);
+	int err = inccl_group_create(&group, &team->group);
+
+	if (!err && size > 1)
+		err = inccl_communicator_create(team->group, &comm, &team->comm);
+	if (!err)
+		why[0] = 0;
+	else if (!why[0])
+		snprintf(why, FRONT_TEXT_BYTES, "%s", inccl_strerror(err));
+	if (err)
+		leave_group(team);
+}
+
+/* Names of groups begin with "mpi-", by which incctl groups shows what they are. */
+static void name_job(char job[32], const char *suffix)
+{
+	uint64_t r = 0;
+
+	if (inc_random_bytes(&r, sizeof(r), NULL))
+		r = (uint64_t)getpid() << 32 | (uintptr_t)job;
+	snprintf(job, 32, "mpi-%s%016llx", suffix, (unsigned long long)r);
+}
+
+/* Joins a group of this leader alone, once in a process. A wrong address, a missing key or another
+ * version is found that way at once, and not after the time limit of a whole group. */
+static void try_alone(char why[FRONT_TEXT_BYTES])
+{
+	static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+	static char result[FRONT_TEXT_BYTES];
+	static bool tried;
+	struct front_team none = {.rank = 0};
+	char job[32];
+
+	pthread_mutex_lock(&once);
+	if (!tried) {
+		name_job(job, "try-");
+		join_group(&none, job, 0, 1, result);
+		leave_group(&none);
+		tried = true;
+	}
+	memcpy(why, result, sizeof(result));
+	pthread_mutex_unlock(&once);
+}
+
+/* Prints that a communicator uses the switch. */
+static void announce(const struct front_team *team)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	inccl_communicator_info(team->comm, &info);
+	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode, for Allreduce, Reduce, "
+	    "Bcast "
+	    "and Barrier",
+	    team->name, team->ranks, team->nodes, info.tree, info.mode);
+}
+
+/* Makes the group of the leaders. Returns false with a reason if that is impossible. */
+static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TEXT_BYTES])
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	char job[32];
+	int native = 0;
+
+	if (!team->node_rank)
+		try_alone(why);
+	if (!agree(comm, why))
+		return false;
+	if (!team->node_rank) {
+		name_job(job, "");
+		PMPI_Bcast(job, sizeof(job), MPI_CHAR, 0, team->leaders);
+		join_group(team, job, team->node_of[2 * team->rank], team->nodes, why);
+	}
+	if (!agree(comm, why)) {
+		leave_group(team);
+		return false;
+	}
+	if (!team->node_rank) {
+		front_window_open(team);
+		inccl_communicator_info(team->comm, &info);
+		native = !strcmp(info.floats, "native");
+	}
+	PMPI_Bcast(&native, 1, MPI_INT, 0, comm);
+	team->native_floats = native;
+	return true;
+}
+
+void front_attach(struct front_team *team, MPI_Comm comm)
+{
+	char why[FRONT_TEXT_BYTES] = "";
+	int length;
+
+	PMPI_Comm_get_name(comm, team->name, &length);
+	if (!length)
+		snprintf(team->name, sizeof(team->name), "communicator of %d ranks", team->ranks);
+	find_nodes(team, comm);
+	if (team->nodes > 1 && make_group(team, comm, why)) {
+		team->use = FRONT_ON;
+		if (!team->rank)
+			announce(team);
+		return;
+	}
+	team->use = FRONT_OFF;
+	if (team->nodes > 1)
+		alone(team->rank, team->name, why);
+	else if (comm == MPI_COMM_WORLD)
+		alone(team->rank, team->name, "all ranks run on one host");
+}
+
+void front_lost(struct front_team *team, char reason[FRONT_TEXT_BYTES])
+{
+	agree(team->leaders, reason);
+	if (!team->rank)
+		say("%s: the switch is lost, and MPI goes on alone: %s", team->name, reason);
+	leave_group(team);
+	team->use = FRONT_OFF;
+}
+
+/* Frees what the team has. Leaders wait for each other, because one may still read results in the
+ * others' windows. */
+static void close_team(struct front_team *team)
+{
+	if (team->closed)
+		return;
+	team->closed = true;
+	team->use = FRONT_OFF;
+	if (team->leaders != MPI_COMM_NULL) {
+		PMPI_Barrier(team->leaders);
+		leave_group(team);
+		front_window_close(team);
+		PMPI_Comm_free(&team->leaders);
+	}
+	if (team->node != MPI_COMM_NULL)
+		PMPI_Comm_free(&team->node);
+	free(team->node_of);
+	for (int i = 0; i < 2; i++)
+		free(team->room[i]);
+	team->node_of = NULL;
+}
+
+void front_forget(MPI_Comm comm)
+{
+	struct front_team *team, **p;
+	int found;
+
+	if (!front_on || comm == MPI_COMM_NULL)
+		return;
+	PMPI_Comm_get_attr(comm, key, &team, &found);
+	if (!found)
+		return;
+	close_team(team);
+	PMPI_Comm_delete_attr(comm, key);
+	pthread_mutex_lock(&lock);
+	for (p = &teams; *p != team; p = &(*p)->next)
+		;
+	*p = team->next;
+	if (!*p)
+		last_team = p;
+	pthread_mutex_unlock(&lock);
+	free(team);
+}
+
+void front_finalize(void)
+{
+	struct front_team *team;
+
+	if (!front_on)
+		return;
+	/* in the order in which the teams were made, which no two ranks have differently */
+	for (team = teams; team; team = team->next)
+		close_team(team);
+	front_report();
+	front_on = false;
+}

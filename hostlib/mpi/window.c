@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The windows of MPI in which leaders keep their last results. A leader that has failed reads the
+ * others' windows while these compute or wait in any call of MPI. docs/mpi.md ("A failure during a
+ * call") has the reasons. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "hostlib/mpi/front.h"
+
+/* The word comes first: 2 * N + 1 if the leader has the result of collective N, and 2 * N if it
+ * lacks the result for good. The word only grows. Results alternate between the two rooms behind
+ * the word, so collective N + 1 leaves the result of N as it is. */
+#define HEADER_BYTES 64
+#define WINDOW_BYTES (HEADER_BYTES + 2 * FRONT_WINDOW_BYTES)
+/* pause between two looks at the other leaders' windows */
+#define PAUSE_NS 500000
+/* number of times that MPI makes progress in one go */
+#define PROGRESS_TIMES 4
+
+static uint64_t has(uint64_t number)
+{
+	return 2 * number + 1;
+}
+
+static uint64_t lacks(uint64_t number)
+{
+	return 2 * number;
+}
+
+static size_t result_offset(uint64_t number)
+{
+	return HEADER_BYTES + (number & 1) * FRONT_WINDOW_BYTES;
+}
+
+void front_window_open(struct front_team *team)
+{
+	int good = 0, all_good;
+
+	/* an MPI without one-sided communication returns an error here instead of ending the job */
+	PMPI_Comm_set_errhandler(team->leaders, MPI_ERRORS_RETURN);
+	team->win = MPI_WIN_NULL;
+	if (!posix_memalign((void **)&team->window, 64, WINDOW_BYTES)) {
+		memset(team->window, 0, WINDOW_BYTES);
+		good = !PMPI_Win_create(team->window, WINDOW_BYTES, 1, MPI_INFO_NULL, team->leaders,
+					&team->win);
+	}
+	PMPI_Comm_set_errhandler(team->leaders, MPI_ERRORS_ARE_FATAL);
+	PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, team->leaders);
+	team->has_window = all_good;
+	/* one epoch lasts as long as the window, so that any leader may read at any time */
+	if (all_good)
+		PMPI_Win_lock_all(MPI_MODE_NOCHECK, team->win);
+}
+
+void front_window_close(struct front_team *team)
+{
+	if (team->has_window) {
+		PMPI_Win_unlock_all(team->win);
+		PMPI_Win_free(&team->win);
+	}
+	team->has_window = false;
+	free(team->window);
+	team->window = NULL;
+}
+
+uint8_t *front_window_result(const struct front_team *team, uint64_t number)
+{
+	return team->window + result_offset(number);
+}
+
+void front_window_publish(struct front_team *team, uint64_t number, bool has_result)
+{
+	__atomic_store_n((uint64_t *)team->window, has_result ? has(number) : lacks(number),
+			 __ATOMIC_RELEASE);
+}
+
+static void read_window(struct front_team *team, int leader, size_t offset, void *to, size_t bytes)
+{
+	PMPI_Get(to, bytes, MPI_BYTE, leader, offset, bytes, MPI_BYTE, team->win);
+	PMPI_Win_flush(leader, team->win);
+}
+
+bool front_window_fetch(struct front_team *team, uint64_t number, size_t bytes)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	int self, n, lacking;
+
+	PMPI_Comm_rank(team->leaders, &self);
+	PMPI_Comm_size(team->leaders, &n);
+	front_window_publish(team, number, false);
+	do {
+		lacking = 1;
+		for (int i = 0; i < n; i++) {
+			uint64_t word = 0;
+
+			if (i == self)
+				continue;
+			read_window(team, i, 0, &word, sizeof(word));
+			if (word >= has(number)) {
+				read_window(team, i, result_offset(number),
+					    front_window_result(team, number), bytes);
+				front_window_publish(team, number, true);
+				return true;
+			}
+			lacking += word == lacks(number);
+		}
+		if (lacking < n)
+			nanosleep(&pause, NULL);
+	} while (lacking < n);
+	return false;
+}
+
+void front_progress(MPI_Comm comm)
+{
+	int found;
+
+	for (int i = 0; i < PROGRESS_TIMES; i++)
+		PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm, &found, MPI_STATUS_IGNORE);
+}
