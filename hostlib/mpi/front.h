@@ -76,10 +76,20 @@ struct front_team {
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	MPI_Win win;
-	uint8_t *window;  /* memory of this leader's window: a word and two results; owned */
-	bool has_window;  /* all leaders have one */
-	uint64_t number;  /* number of the last collective with a result in the window */
-	uint8_t *room[2]; /* contribution, and result; owned */
+	uint8_t *window; /* memory of this leader's window: a word and two results; owned */
+	bool has_window; /* all leaders have one */
+	/* A look at the word of another leader, which says how many collectives that one has
+	 * begun. The request may outlive the collective that needed the answer. */
+	MPI_Request look;
+	uint64_t seen;       /* the answer */
+	int look_at;         /* leader whose word is read; all before have begun the collective */
+	double look_again_s; /* time of the next look at the same leader */
+	double begun_s;      /* time at which this leader began its last collective */
+	double all_begun_s;  /* time at which all leaders were found to have begun it */
+	uint64_t begun;      /* collectives that this leader has begun */
+	uint64_t number;     /* number of the last collective with a result in the window */
+	char reason[FRONT_TEXT_BYTES]; /* why this leader has ended its communicator itself */
+	uint8_t *room[2];              /* contribution, and result; owned */
 	size_t room_bytes[2];
 	char name[MPI_MAX_OBJECT_NAME];
 	struct front_choice choice[FRONT_KINDS][FRONT_CLASSES];
@@ -115,6 +125,11 @@ void front_window_close(struct front_team *team);
 uint8_t *front_window_result(const struct front_team *team, uint64_t number);
 /* Makes known that this leader has the result of collective @number, or lacks it for good. */
 void front_window_publish(struct front_team *team, uint64_t number, bool has_result);
+/* Makes known that this leader begins a collective, the number team->begun. */
+void front_window_begin(struct front_team *team);
+/* Whether a collective of so many bytes that has not ended makes no progress, although all leaders
+ * have begun it. A leader that waits calls it again and again. */
+bool front_window_stalled(struct front_team *team, size_t bytes);
 /* After this leader has failed in collective @number, waits until another leader has its result,
  * and copies @bytes of it into this leader's room. Returns false if all leaders lack it. */
 bool front_window_fetch(struct front_team *team, uint64_t number, size_t bytes);

@@ -7,12 +7,25 @@
  * has the Fortran names as well, with each number of underscores. The module mpi_f08 of Open MPI
  * calls functions such as ompi_allreduce_f, which have the same arguments.
  */
+#include <stdlib.h>
 #include "hostlib/mpi/front.h"
+
+/* Debian's Open MPI has windows between hosts that only use TCP, but its configuration disables
+ * them (osc = ^ucx,pt2pt). Without windows each small collective would end with one of MPI. */
+static void allow_windows(void)
+{
+	const char *controller = getenv("INCCL_CONTROLLER");
+
+	if (controller && controller[0])
+		setenv("OMPI_MCA_osc", "^ucx", 0);
+}
 
 int MPI_Init(int *argc, char ***argv)
 {
-	int err = PMPI_Init(argc, argv);
+	int err;
 
+	allow_windows();
+	err = PMPI_Init(argc, argv);
 	if (!err)
 		front_init();
 	return err;
@@ -20,8 +33,10 @@ int MPI_Init(int *argc, char ***argv)
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	int err = PMPI_Init_thread(argc, argv, required, provided);
+	int err;
 
+	allow_windows();
+	err = PMPI_Init_thread(argc, argv, required, provided);
 	if (!err)
 		front_init();
 	return err;

@@ -94,21 +94,27 @@ static void receive_bytes(void *data, size_t bytes, int from, MPI_Comm comm)
 
 /* ---- the leaders ---- */
 
-/* Waits for a collective of libinccl, while MPI makes progress. */
-static int finish(struct front_team *team, struct inccl_request *request)
+/* Ends a communicator whose collective cannot begin or end, so that the other leaders fail, too. */
+static int give_up(struct front_team *team, int err, const char *reason)
 {
-	int err;
-
-	while ((err = inccl_wait(request, SLICE_MS)) == -EAGAIN)
-		front_progress(team->leaders);
+	snprintf(team->reason, sizeof(team->reason), "%s", reason);
+	inccl_communicator_destroy(team->comm);
+	team->comm = NULL;
 	return err;
 }
 
-/* Ends a communicator whose collective could not begin, so that the other leaders fail as well. */
-static int give_up(struct front_team *team, int err)
+/* Waits for a collective of libinccl, while MPI makes progress. */
+static int finish(struct front_team *team, struct inccl_request *request, size_t bytes)
 {
-	inccl_communicator_destroy(team->comm);
-	team->comm = NULL;
+	int err;
+
+	while ((err = inccl_wait(request, SLICE_MS)) == -EAGAIN) {
+		front_progress(team->leaders);
+		if (front_window_stalled(team, bytes))
+			return give_up(
+				team, -ETIMEDOUT,
+				"a call makes no progress, although all ranks have begun it");
+	}
 	return err;
 }
 
@@ -125,7 +131,8 @@ static int small_by_switch(struct front_team *team, const struct exchange *x, ui
 	else
 		err = inccl_allreduce_start(team->comm, x->in, result, x->shape->elements,
 					    x->shape->dtype, x->shape->op, NULL, &request);
-	return err ? give_up(team, err) : finish(team, request);
+	return err ? give_up(team, err, inccl_strerror(err))
+		   : finish(team, request, x->shape->bytes);
 }
 
 static void small_by_mpi(struct front_team *team, const struct exchange *x, uint8_t *result)
@@ -158,7 +165,8 @@ static int large_by_switch(struct front_team *team, const struct exchange *x)
 					    x->root, NULL, &request);
 	else
 		err = inccl_barrier_start(team->comm, NULL, &request);
-	return err ? give_up(team, err) : finish(team, request);
+	return err ? give_up(team, err, inccl_strerror(err))
+		   : finish(team, request, x->shape->bytes);
 }
 
 static void large_by_mpi(struct front_team *team, const struct exchange *x)
@@ -182,7 +190,10 @@ static void lost(struct front_team *team, int err)
 	char why[FRONT_TEXT_BYTES] = "";
 
 	if (err)
-		snprintf(why, sizeof(why), "%s", story ? story : inccl_strerror(err));
+		snprintf(why, sizeof(why), "%s",
+			 story             ? story
+			 : team->reason[0] ? team->reason
+					   : inccl_strerror(err));
 	front_lost(team, why);
 }
 
@@ -192,8 +203,10 @@ static uint8_t *exchange_small(struct front_team *team, const struct exchange *x
 {
 	const uint64_t number = ++team->number;
 	uint8_t *result = front_window_result(team, number);
-	const int err = small_by_switch(team, x, result);
+	int err;
 
+	front_window_begin(team);
+	err = small_by_switch(team, x, result);
 	if (!err) {
 		front_window_publish(team, number, true);
 	} else if (!front_window_fetch(team, number, x->shape->bytes)) {
@@ -207,9 +220,11 @@ static uint8_t *exchange_small(struct front_team *team, const struct exchange *x
 /* A collective after which the leaders agree whether all have the result. */
 static void exchange_large(struct front_team *team, const struct exchange *x)
 {
-	const int err = large_by_switch(team, x);
-	int good = !err, all_good;
+	int err, good, all_good;
 
+	front_window_begin(team);
+	err = large_by_switch(team, x);
+	good = !err;
 	PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, team->leaders);
 	if (all_good)
 		return;

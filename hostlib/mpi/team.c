@@ -17,8 +17,9 @@
 /* time until all leaders have joined; no leader comes late, because all have agreed before */
 #define CREATE_TIMEOUT_MS  30000
 #define CONNECT_TIMEOUT_MS 5000
-/* A rank may come to a collective minutes after the others. So a collective fails by its time limit
- * only where nothing else detects a failure. */
+/* A rank may come to a collective minutes after the others. So libinccl's own time limit is long,
+ * and front_window_stalled() detects collectives that all leaders have begun and that do not end.
+ */
 #define STALL_TIMEOUT_MS 600000
 
 bool front_on;

@@ -7,13 +7,21 @@
 #include <time.h>
 #include "hostlib/mpi/front.h"
 
-/* The word comes first: 2 * N + 1 if the leader has the result of collective N, and 2 * N if it
- * lacks the result for good. The word only grows. Results alternate between the two rooms behind
- * the word, so collective N + 1 leaves the result of N as it is. */
+/* The first word is 2 * N + 1 if the leader has the result of collective N, and 2 * N if it lacks
+ * the result for good. The second one counts the collectives that the leader has begun. Both only
+ * grow. Results alternate between the two rooms behind the words, so collective N + 1 leaves the
+ * result of N as it is. */
 #define HEADER_BYTES 64
+#define BEGUN_OFFSET 8
 #define WINDOW_BYTES (HEADER_BYTES + 2 * FRONT_WINDOW_BYTES)
 /* pause between two looks at the other leaders' windows */
 #define PAUSE_NS 500000
+/* A leader that has waited for so long looks whether the others have begun, and again after a
+ * while. Once all have, a collective may take STALL_S, and a second more for each of SLOW_BYTES. */
+#define LOOK_AFTER_S 1.0
+#define LOOK_AGAIN_S 0.2
+#define STALL_S      10.0
+#define SLOW_BYTES   1e6
 /* number of times that MPI makes progress in one go */
 #define PROGRESS_TIMES 4
 
@@ -48,6 +56,7 @@ void front_window_open(struct front_team *team)
 	PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, team->leaders);
 	team->has_window = all_good;
 	/* one epoch lasts as long as the window, so that any leader may read at any time */
+	team->look = MPI_REQUEST_NULL;
 	if (all_good)
 		PMPI_Win_lock_all(MPI_MODE_NOCHECK, team->win);
 }
@@ -55,6 +64,7 @@ void front_window_open(struct front_team *team)
 void front_window_close(struct front_team *team)
 {
 	if (team->has_window) {
+		PMPI_Wait(&team->look, MPI_STATUS_IGNORE);
 		PMPI_Win_unlock_all(team->win);
 		PMPI_Win_free(&team->win);
 	}
@@ -72,6 +82,53 @@ void front_window_publish(struct front_team *team, uint64_t number, bool has_res
 {
 	__atomic_store_n((uint64_t *)team->window, has_result ? has(number) : lacks(number),
 			 __ATOMIC_RELEASE);
+}
+
+void front_window_begin(struct front_team *team)
+{
+	if (!team->has_window)
+		return;
+	__atomic_store_n((uint64_t *)(team->window + BEGUN_OFFSET), ++team->begun,
+			 __ATOMIC_RELEASE);
+	team->begun_s = PMPI_Wtime();
+	team->look_at = 0;
+	team->look_again_s = 0;
+}
+
+/* Looks at the others without waiting for them. Returns true once all have begun. */
+static bool all_have_begun(struct front_team *team, double now_s)
+{
+	int done;
+
+	while (team->look_at < team->nodes) {
+		if (team->look == MPI_REQUEST_NULL) {
+			if (now_s < team->look_again_s)
+				return false;
+			PMPI_Rget(&team->seen, sizeof(team->seen), MPI_BYTE, team->look_at,
+				  BEGUN_OFFSET, sizeof(team->seen), MPI_BYTE, team->win,
+				  &team->look);
+		}
+		PMPI_Test(&team->look, &done, MPI_STATUS_IGNORE);
+		if (!done)
+			return false;
+		/* an answer to an earlier collective's question is too small, and no harm */
+		if (team->seen < team->begun) {
+			team->look_again_s = now_s + LOOK_AGAIN_S;
+			return false;
+		}
+		if (++team->look_at == team->nodes)
+			team->all_begun_s = now_s;
+	}
+	return true;
+}
+
+bool front_window_stalled(struct front_team *team, size_t bytes)
+{
+	const double now_s = PMPI_Wtime();
+
+	return team->has_window && now_s - team->begun_s > LOOK_AFTER_S &&
+	       all_have_begun(team, now_s) &&
+	       now_s - team->all_begun_s > STALL_S + bytes / SLOW_BYTES;
 }
 
 static void read_window(struct front_team *team, int leader, size_t offset, void *to, size_t bytes)
