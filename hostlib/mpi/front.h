@@ -81,14 +81,14 @@ struct front_team {
 	/* A look at the word of another leader, which says how many collectives that one has
 	 * begun. The request may outlive the collective that needed the answer. */
 	MPI_Request look;
-	uint64_t seen;       /* the answer */
+	uint64_t seen[3];    /* the answer */
 	int look_at;         /* leader whose word is read; all before have begun the collective */
 	double look_again_s; /* time of the next look at the same leader */
 	double begun_s;      /* time at which this leader began its last collective */
 	double all_begun_s;  /* time at which all leaders were found to have begun it */
 	uint64_t begun;      /* collectives that this leader has begun */
 	uint64_t number;     /* number of the last collective with a result in the window */
-	char reason[FRONT_TEXT_BYTES]; /* why this leader has ended its communicator itself */
+	char reason[FRONT_TEXT_BYTES]; /* why this leader has ended its communicator */
 	uint8_t *room[2];              /* contribution, and result; owned */
 	size_t room_bytes[2];
 	char name[MPI_MAX_OBJECT_NAME];
@@ -110,9 +110,11 @@ struct front_team *front_team(MPI_Comm comm);
 void front_attach(struct front_team *team, MPI_Comm comm);
 /* Frees what belongs to a communicator. All its ranks do so. */
 void front_forget(MPI_Comm comm);
-/* All leaders call it after the switch was lost, and rank 0 prints @reason of the first leader that
- * has one. */
-void front_lost(struct front_team *team, char reason[FRONT_TEXT_BYTES]);
+/* Ends this leader's communicator and leaves its group, which the other leaders learn. */
+void front_leave(struct front_team *team);
+/* All leaders call it after MPI has repeated a collective. The switch is not used any more, and
+ * rank 0 prints the reason of the first leader that has one. */
+void front_lost(struct front_team *team);
 
 /* Ends the program, because MPI or memory has failed under the front end. */
 _Noreturn void front_die(const char *what);
@@ -127,9 +129,11 @@ uint8_t *front_window_result(const struct front_team *team, uint64_t number);
 void front_window_publish(struct front_team *team, uint64_t number, bool has_result);
 /* Makes known that this leader begins a collective, the number team->begun. */
 void front_window_begin(struct front_team *team);
-/* Whether a collective of so many bytes that has not ended makes no progress, although all leaders
- * have begun it. A leader that waits calls it again and again. */
-bool front_window_stalled(struct front_team *team, size_t bytes);
+/* Makes known that this leader has left the group. */
+void front_window_leave(struct front_team *team);
+/* Returns why a collective of so many bytes that has not ended never will, or NULL. A leader that
+ * waits calls it again and again. */
+const char *front_window_stalled(struct front_team *team, size_t bytes);
 /* After this leader has failed in collective @number, waits until another leader has its result,
  * and copies @bytes of it into this leader's room. Returns false if all leaders lack it. */
 bool front_window_fetch(struct front_team *team, uint64_t number, size_t bytes);

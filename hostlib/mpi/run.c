@@ -94,28 +94,32 @@ static void receive_bytes(void *data, size_t bytes, int from, MPI_Comm comm)
 
 /* ---- the leaders ---- */
 
-/* Ends a communicator whose collective cannot begin or end, so that the other leaders fail, too. */
+/* Ends a communicator whose collective cannot begin or has failed, so that no later one begins, and
+ * so that the other leaders fail, too. */
 static int give_up(struct front_team *team, int err, const char *reason)
 {
 	snprintf(team->reason, sizeof(team->reason), "%s", reason);
-	inccl_communicator_destroy(team->comm);
-	team->comm = NULL;
+	front_window_leave(team);
+	front_leave(team);
 	return err;
 }
 
 /* Waits for a collective of libinccl, while MPI makes progress. */
 static int finish(struct front_team *team, struct inccl_request *request, size_t bytes)
 {
+	const char *story;
 	int err;
 
 	while ((err = inccl_wait(request, SLICE_MS)) == -EAGAIN) {
 		front_progress(team->leaders);
-		if (front_window_stalled(team, bytes))
-			return give_up(
-				team, -ETIMEDOUT,
-				"a call makes no progress, although all ranks have begun it");
+		story = front_window_stalled(team, bytes);
+		if (story)
+			return give_up(team, -ETIMEDOUT, story);
 	}
-	return err;
+	if (!err)
+		return 0;
+	story = inccl_communicator_error(team->comm);
+	return give_up(team, err, story ? story : inccl_strerror(err));
 }
 
 /* Runs one AllReduce or barrier by libinccl, whose end shows that all leaders have begun it. */
@@ -183,20 +187,6 @@ static void large_by_mpi(struct front_team *team, const struct exchange *x)
 		PMPI_Barrier(team->leaders);
 }
 
-/* All leaders have found that the switch has failed, and MPI has repeated the collective. */
-static void lost(struct front_team *team, int err)
-{
-	const char *story = team->comm ? inccl_communicator_error(team->comm) : NULL;
-	char why[FRONT_TEXT_BYTES] = "";
-
-	if (err)
-		snprintf(why, sizeof(why), "%s",
-			 story             ? story
-			 : team->reason[0] ? team->reason
-					   : inccl_strerror(err));
-	front_lost(team, why);
-}
-
 /* A collective whose result fits into the window. Returns the result, which stays there until the
  * collective after the next. */
 static uint8_t *exchange_small(struct front_team *team, const struct exchange *x)
@@ -212,7 +202,7 @@ static uint8_t *exchange_small(struct front_team *team, const struct exchange *x
 	} else if (!front_window_fetch(team, number, x->shape->bytes)) {
 		small_by_mpi(team, x, result);
 		front_window_publish(team, number, true);
-		lost(team, err);
+		front_lost(team);
 	}
 	return result;
 }
@@ -220,16 +210,15 @@ static uint8_t *exchange_small(struct front_team *team, const struct exchange *x
 /* A collective after which the leaders agree whether all have the result. */
 static void exchange_large(struct front_team *team, const struct exchange *x)
 {
-	int err, good, all_good;
+	int good, all_good;
 
 	front_window_begin(team);
-	err = large_by_switch(team, x);
-	good = !err;
+	good = !large_by_switch(team, x);
 	PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, team->leaders);
 	if (all_good)
 		return;
 	large_by_mpi(team, x);
-	lost(team, err);
+	front_lost(team);
 }
 
 static bool is_small(const struct front_team *team, const struct front_shape *shape)

@@ -196,7 +196,7 @@ static void find_nodes(struct front_team *team, MPI_Comm comm)
 	PMPI_Comm_set_errhandler(team->node, MPI_ERRORS_ARE_FATAL);
 }
 
-static void leave_group(struct front_team *team)
+void front_leave(struct front_team *team)
 {
 	inccl_communicator_destroy(team->comm);
 	inccl_group_destroy(team->group);
@@ -223,7 +223,7 @@ static void join_group(struct front_team *team, const char *job, int rank, int s
 	else if (!why[0])
 		snprintf(why, FRONT_TEXT_BYTES, "%s", inccl_strerror(err));
 	if (err)
-		leave_group(team);
+		front_leave(team);
 }
 
 /* Names of groups begin with "mpi-", by which incctl groups shows what they are. */
@@ -250,7 +250,7 @@ static void try_alone(char why[FRONT_TEXT_BYTES])
 	if (!tried) {
 		name_job(job, "try-");
 		join_group(&none, job, 0, 1, result);
-		leave_group(&none);
+		front_leave(&none);
 		tried = true;
 	}
 	memcpy(why, result, sizeof(result));
@@ -286,7 +286,7 @@ static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TE
 		join_group(team, job, team->node_of[2 * team->rank], team->nodes, why);
 	}
 	if (!agree(comm, why)) {
-		leave_group(team);
+		front_leave(team);
 		return false;
 	}
 	if (!team->node_rank) {
@@ -321,12 +321,12 @@ void front_attach(struct front_team *team, MPI_Comm comm)
 		alone(team->rank, team->name, "all ranks run on one host");
 }
 
-void front_lost(struct front_team *team, char reason[FRONT_TEXT_BYTES])
+void front_lost(struct front_team *team)
 {
-	agree(team->leaders, reason);
+	agree(team->leaders, team->reason);
 	if (!team->rank)
-		say("%s: the switch is lost, and MPI goes on alone: %s", team->name, reason);
-	leave_group(team);
+		say("%s: the switch is lost, and MPI goes on alone: %s", team->name, team->reason);
+	front_leave(team);
 	team->use = FRONT_OFF;
 }
 
@@ -340,7 +340,7 @@ static void close_team(struct front_team *team)
 	team->use = FRONT_OFF;
 	if (team->leaders != MPI_COMM_NULL) {
 		PMPI_Barrier(team->leaders);
-		leave_group(team);
+		front_leave(team);
 		front_window_close(team);
 		PMPI_Comm_free(&team->leaders);
 	}

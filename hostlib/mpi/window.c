@@ -7,12 +7,12 @@
 #include <time.h>
 #include "hostlib/mpi/front.h"
 
-/* The first word is 2 * N + 1 if the leader has the result of collective N, and 2 * N if it lacks
- * the result for good. The second one counts the collectives that the leader has begun. Both only
- * grow. Results alternate between the two rooms behind the words, so collective N + 1 leaves the
- * result of N as it is. */
+/* RESULT_WORD is 2 * N + 1 if the leader has the result of collective N, and 2 * N if it lacks the
+ * result for good. BEGUN_WORD counts the collectives that the leader has begun. LEFT_WORD is 1 once
+ * the leader has left the group. All of them only grow. Results alternate between the two rooms
+ * behind the words, so collective N + 1 leaves the result of N as it is. */
 #define HEADER_BYTES 64
-#define BEGUN_OFFSET 8
+enum { RESULT_WORD, BEGUN_WORD, LEFT_WORD, WORDS };
 #define WINDOW_BYTES (HEADER_BYTES + 2 * FRONT_WINDOW_BYTES)
 /* pause between two looks at the other leaders' windows */
 #define PAUSE_NS 500000
@@ -78,25 +78,35 @@ uint8_t *front_window_result(const struct front_team *team, uint64_t number)
 	return team->window + result_offset(number);
 }
 
+static void set_word(struct front_team *team, int word, uint64_t value)
+{
+	__atomic_store_n((uint64_t *)team->window + word, value, __ATOMIC_RELEASE);
+}
+
+void front_window_leave(struct front_team *team)
+{
+	if (team->has_window)
+		set_word(team, LEFT_WORD, 1);
+}
+
 void front_window_publish(struct front_team *team, uint64_t number, bool has_result)
 {
-	__atomic_store_n((uint64_t *)team->window, has_result ? has(number) : lacks(number),
-			 __ATOMIC_RELEASE);
+	set_word(team, RESULT_WORD, has_result ? has(number) : lacks(number));
 }
 
 void front_window_begin(struct front_team *team)
 {
 	if (!team->has_window)
 		return;
-	__atomic_store_n((uint64_t *)(team->window + BEGUN_OFFSET), ++team->begun,
-			 __ATOMIC_RELEASE);
+	set_word(team, BEGUN_WORD, ++team->begun);
 	team->begun_s = PMPI_Wtime();
 	team->look_at = 0;
 	team->look_again_s = 0;
 }
 
-/* Looks at the others without waiting for them. Returns true once all have begun. */
-static bool all_have_begun(struct front_team *team, double now_s)
+/* Looks at the others without waiting for them, up to the first that has not begun. Returns true if
+ * one has left. */
+static bool one_has_left(struct front_team *team, double now_s)
 {
 	int done;
 
@@ -104,31 +114,36 @@ static bool all_have_begun(struct front_team *team, double now_s)
 		if (team->look == MPI_REQUEST_NULL) {
 			if (now_s < team->look_again_s)
 				return false;
-			PMPI_Rget(&team->seen, sizeof(team->seen), MPI_BYTE, team->look_at,
-				  BEGUN_OFFSET, sizeof(team->seen), MPI_BYTE, team->win,
-				  &team->look);
+			PMPI_Rget(team->seen, sizeof(team->seen), MPI_BYTE, team->look_at, 0,
+				  sizeof(team->seen), MPI_BYTE, team->win, &team->look);
 		}
 		PMPI_Test(&team->look, &done, MPI_STATUS_IGNORE);
 		if (!done)
 			return false;
-		/* an answer to an earlier collective's question is too small, and no harm */
-		if (team->seen < team->begun) {
+		if (team->seen[LEFT_WORD])
+			return true;
+		/* an answer to an earlier collective's question is too small, and does no harm */
+		if (team->seen[BEGUN_WORD] < team->begun) {
 			team->look_again_s = now_s + LOOK_AGAIN_S;
 			return false;
 		}
 		if (++team->look_at == team->nodes)
 			team->all_begun_s = now_s;
 	}
-	return true;
+	return false;
 }
 
-bool front_window_stalled(struct front_team *team, size_t bytes)
+const char *front_window_stalled(struct front_team *team, size_t bytes)
 {
 	const double now_s = PMPI_Wtime();
 
-	return team->has_window && now_s - team->begun_s > LOOK_AFTER_S &&
-	       all_have_begun(team, now_s) &&
-	       now_s - team->all_begun_s > STALL_S + bytes / SLOW_BYTES;
+	if (!team->has_window || now_s - team->begun_s < LOOK_AFTER_S)
+		return NULL;
+	if (one_has_left(team, now_s))
+		return "another rank has failed in this call or in the one before";
+	if (team->look_at < team->nodes || now_s - team->all_begun_s < STALL_S + bytes / SLOW_BYTES)
+		return NULL;
+	return "a call makes no progress, although all ranks have begun it";
 }
 
 static void read_window(struct front_team *team, int leader, size_t offset, void *to, size_t bytes)

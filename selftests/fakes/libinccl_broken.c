@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A library for LD_PRELOAD. It spoils the results of every collective, so that test_check can find
- * out whether inccl-perf detects that. BROKEN selects how:
+ * out whether inccl-perf detects that, or makes one call fail. BROKEN selects how:
  *	zeros	every result is zero
  *	own	the result is this rank's contribution
  *	next	in results of 16 bits, each element from zero on becomes the next number
+ *	wait:RANK:N	on this rank of MPI, the Nth collective for which inccl_wait() waits fails
+ *			after it has ended, so the other ranks have its result
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,4 +74,16 @@ int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *rec
 	if (!ret)
 		spoil();
 	return ret;
+}
+
+int inccl_wait(struct inccl_request *request, int timeout_ms)
+{
+	int (*fn)(struct inccl_request *, int) = next(__func__);
+	const char *how = getenv("BROKEN"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+	int ret = fn(request, timeout_ms), failing_rank, n;
+	static int ended;
+
+	if (ret || !how || !rank || sscanf(how, "wait:%d:%d", &failing_rank, &n) != 2)
+		return ret;
+	return atoi(rank) == failing_rank && ++ended == n ? -ECONNRESET : 0;
 }
