@@ -88,6 +88,7 @@ install-hostlib: hostlib
 		install -m 755 $(B)/$$so $(DESTDIR)$(LIBDIR)/$$so && \
 		ln -sf $$so $(DESTDIR)$(LIBDIR)/$${so%.0} || exit 1; done
 	$(Q)install -m 755 $(B)/$(PLUGIN) $(DESTDIR)$(LIBDIR)/$(PLUGIN)
+	$(if $(OPENMPI_H),$(Q)install -m 755 $(B)/libinccl-mpi.so $(DESTDIR)$(LIBDIR)/libinccl-mpi.so)
 	$(Q)install -m 644 $(B)/libinccl.a $(DESTDIR)$(LIBDIR)/libinccl.a
 	$(Q)for pc in $(PC_FILES); do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(INCCL_VERSION)|' \
@@ -99,6 +100,6 @@ install-hostlib: hostlib
 	$(Q)install -D -m 644 hostlib/examples/hello.c $(DESTDIR)$(PREFIX)/$(HELLO_C)
 
 uninstall-hostlib:
-	$(Q)rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(foreach so,$(INCCL_SONAME) $(CONNECT_SONAME),$(so) $(so:.0=)) $(PLUGIN) libinccl.a \
+	$(Q)rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(foreach so,$(INCCL_SONAME) $(CONNECT_SONAME),$(so) $(so:.0=)) $(PLUGIN) libinccl-mpi.so libinccl.a \
 			$(addprefix pkgconfig/,$(PC_FILES))) \
 		$(addprefix $(DESTDIR)$(PREFIX)/,$(addprefix include/,$(HEADERS)) $(SUM_C) $(HELLO_C) $(addprefix bin/,$(HOSTLIB_TOOLS)))

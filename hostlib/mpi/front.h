@@ -73,6 +73,7 @@ struct front_team {
 	MPI_Comm leaders; /* MPI_COMM_NULL on ranks that are not leaders */
 	int nodes;        /* number of nodes */
 	int *node_of;     /* node and place in it of each rank; owned */
+	char job[32];     /* name of the group of the leaders */
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	MPI_Win win;

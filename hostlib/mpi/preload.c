@@ -11,12 +11,13 @@
 #include "hostlib/mpi/front.h"
 
 /* Debian's Open MPI has windows between hosts that only use TCP, but its configuration disables
- * them (osc = ^ucx,pt2pt). Without windows each small collective would end with one of MPI. */
-static void allow_windows(void)
+ * them (osc = ^ucx,pt2pt). Without windows each collective ends with one of MPI. If several threads
+ * call MPI, these windows do not work, and print an error. */
+static void allow_windows(int level)
 {
 	const char *controller = getenv("INCCL_CONTROLLER");
 
-	if (controller && controller[0])
+	if (controller && controller[0] && level < MPI_THREAD_MULTIPLE)
 		setenv("OMPI_MCA_osc", "^ucx", 0);
 }
 
@@ -24,7 +25,7 @@ int MPI_Init(int *argc, char ***argv)
 {
 	int err;
 
-	allow_windows();
+	allow_windows(MPI_THREAD_SINGLE);
 	err = PMPI_Init(argc, argv);
 	if (!err)
 		front_init();
@@ -35,7 +36,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
 	int err;
 
-	allow_windows();
+	allow_windows(required);
 	err = PMPI_Init_thread(argc, argv, required, provided);
 	if (!err)
 		front_init();

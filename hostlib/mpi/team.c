@@ -72,10 +72,17 @@ static bool agree(MPI_Comm comm, char text[FRONT_TEXT_BYTES])
 /* Prints why MPI runs alone, or ends the program if that is an error (INCCL_MPI_REQUIRE). */
 static void alone(int rank, const char *name, const char *why)
 {
+	static char printed[FRONT_TEXT_BYTES];
 	const char *required = getenv("INCCL_MPI_REQUIRE");
 	const bool fatal = required && required[0] == '1';
+	bool again;
 
-	if (!rank)
+	/* one line is enough for all communicators that lack the switch for the same reason */
+	pthread_mutex_lock(&lock);
+	again = !strcmp(printed, why);
+	snprintf(printed, sizeof(printed), "%s", why);
+	pthread_mutex_unlock(&lock);
+	if (!rank && !again)
 		say("%s: MPI runs %s: %s", name, fatal ? "not alone (INCCL_MPI_REQUIRE)" : "alone",
 		    why);
 	if (fatal)
@@ -264,16 +271,15 @@ static void announce(const struct front_team *team)
 
 	inccl_communicator_info(team->comm, &info);
 	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode, for Allreduce, Reduce, "
-	    "Bcast "
-	    "and Barrier",
-	    team->name, team->ranks, team->nodes, info.tree, info.mode);
+	    "Bcast and Barrier%s",
+	    team->name, team->ranks, team->nodes, info.tree, info.mode,
+	    team->has_window ? "" : "; MPI has no windows here, which makes calls slower");
 }
 
 /* Makes the group of the leaders. Returns false with a reason if that is impossible. */
 static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TEXT_BYTES])
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	char job[32];
 	int native = 0;
 
 	if (!team->node_rank)
@@ -281,9 +287,9 @@ static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TE
 	if (!agree(comm, why))
 		return false;
 	if (!team->node_rank) {
-		name_job(job, "");
-		PMPI_Bcast(job, sizeof(job), MPI_CHAR, 0, team->leaders);
-		join_group(team, job, team->node_of[2 * team->rank], team->nodes, why);
+		name_job(team->job, "");
+		PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->leaders);
+		join_group(team, team->job, team->node_of[2 * team->rank], team->nodes, why);
 	}
 	if (!agree(comm, why)) {
 		front_leave(team);
@@ -374,14 +380,26 @@ void front_forget(MPI_Comm comm)
 	free(team);
 }
 
+/* Returns the team whose group has the least name of those that are not closed, or NULL. */
+static struct front_team *first_open(void)
+{
+	struct front_team *first = NULL;
+
+	for (struct front_team *team = teams; team; team = team->next)
+		if (!team->closed && (!first || strcmp(team->job, first->job) < 0))
+			first = team;
+	return first;
+}
+
 void front_finalize(void)
 {
 	struct front_team *team;
 
 	if (!front_on)
 		return;
-	/* in the order in which the teams were made, which no two ranks have differently */
-	for (team = teams; team; team = team->next)
+	/* In the order of the groups' names, which is the same on all ranks. The order in which
+	 * teams were made may differ between ranks that have several threads. */
+	while ((team = first_open()))
 		close_team(team);
 	front_report();
 	front_on = false;

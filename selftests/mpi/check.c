@@ -365,8 +365,8 @@ static void check_threads(void)
 		calls += 300;
 		wrong += (long)bad;
 	}
-	for (int i = 0; i < THREADS; i++)
-		MPI_Comm_free(&comm[i]);
+	/* MPI_Finalize must cope with the others, in whatever order each rank first used them */
+	MPI_Comm_free(&comm[0]);
 }
 
 static void check_until(const char *path)
