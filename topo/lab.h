@@ -243,7 +243,9 @@ struct lab_run_options {
 	/* the command is the launcher of an MPI: its host has a host name of its own, and the
 	 * launcher numbers the ranks */
 	bool mpi;
-	bool no_switch;          /* INCCL_CONTROLLER is not set */
+	bool no_switch; /* INCCL_CONTROLLER is not set */
+	/* INCCL_ADDR is not set, because hydra would give it to the ranks of all hosts */
+	bool no_addr;
 	struct inc_opt_list env; /* variables of the environment, K=V */
 };
 /* Checks whether the text can be a list of ranks or hosts of any lab. Returns 0, or -EINVAL and a

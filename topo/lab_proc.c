@@ -356,6 +356,7 @@ int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
 		add(&w, argv[i], NULL);
 	run.timeout_s = limits->timeout_s;
 	run.no_switch = o.no_switch;
+	run.no_addr = o.mpich;
 	return lab_run(lab, &run, (char *const *)w.word);
 }
 

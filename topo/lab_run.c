@@ -326,6 +326,8 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 		putenv((char *)job->options->env.text[i]);
 	ret = job->options->mpi ? lab_be_mpi_host(m->host, job->options->no_switch)
 				: lab_join(m->host->netns);
+	if (job->options->no_addr)
+		unsetenv("INCCL_ADDR");
 	if (ret) {
 		fprintf(stderr, "inc-lab: namespace %s: %s\n", m->host->netns, strerror(-ret));
 		_exit(126);

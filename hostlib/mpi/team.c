@@ -21,6 +21,8 @@
  * and front_window_stalled() detects collectives that all leaders have begun and that do not end.
  */
 #define STALL_TIMEOUT_MS 600000
+/* the time limit of libinccl where there are no windows, and nothing else detects a failure */
+#define BLIND_TIMEOUT_MS 60000
 
 bool front_on;
 int front_fixed = -1;
@@ -218,7 +220,8 @@ static void join_group(struct front_team *team, const char *job, int rank, int s
 	INCCL_OPTS(inccl_group_opts, group, .job = job, .rank = rank, .world_size = size,
 		   .connect_timeout_ms = CONNECT_TIMEOUT_MS, .create_timeout_ms = CREATE_TIMEOUT_MS,
 		   .error = why, .error_size = FRONT_TEXT_BYTES);
-	INCCL_OPTS(inccl_communicator_opts, comm, .timeout_ms = STALL_TIMEOUT_MS,
+	INCCL_OPTS(inccl_communicator_opts, comm,
+		   .timeout_ms = team->has_window ? STALL_TIMEOUT_MS : BLIND_TIMEOUT_MS,
 		   .create_timeout_ms = CREATE_TIMEOUT_MS, .error = why,
 		   .error_size = FRONT_TEXT_BYTES);
 	int err = inccl_group_create(&group, &team->group);
@@ -287,6 +290,7 @@ static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TE
 	if (!agree(comm, why))
 		return false;
 	if (!team->node_rank) {
+		front_window_open(team);
 		name_job(team->job, "");
 		PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->leaders);
 		join_group(team, team->job, team->node_of[2 * team->rank], team->nodes, why);
@@ -296,7 +300,6 @@ static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TE
 		return false;
 	}
 	if (!team->node_rank) {
-		front_window_open(team);
 		inccl_communicator_info(team->comm, &info);
 		native = !strcmp(info.floats, "native");
 	}
