@@ -21,8 +21,8 @@ static unsigned int epoll_removed;
 /* number of descriptors that were closed before they were removed */
 static unsigned int epoll_gone;
 
-/* Replaces the epoll_ctl() that libevent calls, and counts events whose descriptor is closed before
- * the event is freed. libevent then removes from epoll a descriptor that is closed, or that has
+/* Replaces the epoll_ctl() that libevent calls. It counts events whose descriptor is closed before
+ * the event is freed. The library then removes from epoll a descriptor that is closed, or that has
  * been reused, and reports no error. */
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
