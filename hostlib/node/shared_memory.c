@@ -446,14 +446,9 @@ static void device_figures(const struct inc_channel_device *dev,
 	*out = (struct inc_channel_device_figures){0};
 }
 
-/* Ends this rank's part in the messages under way. The other ranks can still finish them, because
- * the contributions stay in the segment. */
+/* The messages under way stay in the segment, so the other ranks can still finish them. */
 static void shut(struct inc_channel *ch, uint8_t syndrome)
 {
-	struct end *e = end_of(ch);
-
-	while (e->completed < e->posted)
-		release(e, e->completed++);
 }
 
 /* Frees an end without a change of the segment, as a forked child must. */
