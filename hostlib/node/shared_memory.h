@@ -26,7 +26,7 @@
 /* Messages under way, and bytes of a message. Together the contributions of a few ranks fit into
  * the second-level cache. */
 #define INCCL_NODE_SLOTS         8
-#define INCCL_NODE_MESSAGE_BYTES (64 << 10)
+#define INCCL_NODE_MESSAGE_BYTES (32 << 10)
 /* Bytes of a piece, which is the part of a message that a rank reduces at a time. */
 #define INCCL_NODE_PIECE_BYTES (16 << 10)
 /* Contributions of so many bytes lie beside their description, in the same two cache lines. */
