@@ -167,8 +167,9 @@ static const char *difference(const struct inccl_node_part *a, const struct incc
 		return "type";
 	if (INC_DESC_ROOT(desc))
 		return "root";
+	/* the messages belong to different collectives, because one rank's call had more of them */
 	if (desc)
-		return "number of the collective";
+		return "size, of this call or an earlier one";
 	if (inc_max(a->send_bytes, a->recv_bytes) != inc_max(b->send_bytes, b->recv_bytes))
 		return "size";
 	return NULL;
