@@ -6,7 +6,7 @@
  *	own	the result is this rank's contribution
  *	next	in results of 16 bits, each element from zero on becomes the next number
  *	wait:RANK:N	on this rank of MPI, the Nth collective for which inccl_wait() waits fails
- *			after it has ended, so the other ranks have its result
+ *			after it has ended, so the other ranks alone have its result
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -76,6 +76,18 @@ int inccl_allreduce(struct inccl_communicator *comm, const void *send, void *rec
 	return ret;
 }
 
+int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
+			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
+			  const struct inccl_collective_opts *opts, struct inccl_request **request)
+{
+	int (*fn)(struct inccl_communicator *, const void *, void *, size_t, enum inccl_dtype,
+		  enum inccl_op, const struct inccl_collective_opts *, struct inccl_request **) =
+		next(__func__);
+
+	remember(send, recv, count * inccl_dtype_size(dtype));
+	return fn(comm, send, recv, count, dtype, op, opts, request);
+}
+
 int inccl_wait(struct inccl_request *request, int timeout_ms)
 {
 	int (*fn)(struct inccl_request *, int) = next(__func__);
@@ -85,5 +97,9 @@ int inccl_wait(struct inccl_request *request, int timeout_ms)
 
 	if (ret || !how || !rank || sscanf(how, "wait:%d:%d", &failing_rank, &n) != 2)
 		return ret;
-	return atoi(rank) == failing_rank && ++ended == n ? -ECONNRESET : 0;
+	if (atoi(rank) != failing_rank || ++ended != n)
+		return 0;
+	if (last.bytes)
+		memset(last.recv, 0x5a, last.bytes);
+	return -ECONNRESET;
 }
