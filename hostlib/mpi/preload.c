@@ -8,6 +8,10 @@
  * calls functions such as ompi_allreduce_f, which have the same arguments.
  */
 #include <stdlib.h>
+/* the functions of MPI are this library's, too */
+#pragma GCC visibility push(default)
+#include <mpi.h>
+#pragma GCC visibility pop
 #include "hostlib/mpi/front.h"
 
 /* Debian's Open MPI has windows between hosts that only use TCP, but its configuration disables
@@ -92,13 +96,13 @@ int MPI_Barrier(MPI_Comm comm)
 	return front_call(&call);
 }
 
-/* ---- Fortran ---- */
+/* ---- Fortran, of Open MPI ---- */
+
+#ifdef OPEN_MPI
 
 /* Fortran's MPI_IN_PLACE and MPI_BOTTOM are variables, which stand for themselves by their
  * addresses. */
-#ifdef OPEN_MPI
 extern MPI_Fint mpi_fortran_in_place_, mpi_fortran_bottom_;
-#endif
 
 static void *address(void *p)
 {
@@ -187,3 +191,5 @@ FORTRAN(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *err)
 }
 
 #pragma GCC visibility pop
+
+#endif
