@@ -38,7 +38,7 @@ bool inc_can_reduce(enum inc_operator op, enum inc_dtype type);
  * type's quiet NaN with every operator, even if there is only one source.
  *
  * One source may be dst itself, and sources may be equal or overlap each other. Any alignment, any
- * thread; no state, no allocation, but 24 KiB of stack. It returns -EINVAL if n is not 1 to
+ * thread; no state, no allocation, but 27 KiB of stack. It returns -EINVAL if n is not 1 to
  * INC_REDUCE_MOST, and -EOPNOTSUPP if !inc_can_reduce(). In both cases dst is unchanged.
  */
 int inc_reduce_many(const struct inc_reduction *r, void *dst, const void *const *src,
