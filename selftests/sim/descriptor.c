@@ -13,7 +13,6 @@
 #include "lib/net/loop.h"
 #include "descriptor.h"
 #include "sim.h"
-#include "tcp.h"
 
 #define FDS         4096
 #define TIMERS      1024
@@ -131,7 +130,6 @@ void descriptor_close_all(const struct process *process)
 	unsigned int i;
 	int fd;
 
-	tcp_find_accepted(process);
 	for (fd = 0; fd < fds_end; fd++)
 		if (fds[fd].used && fds[fd].process == process)
 			close(fd);
@@ -145,7 +143,6 @@ unsigned int descriptors_of(const struct process *process)
 	unsigned int n = 0;
 	int fd;
 
-	tcp_find_accepted(process);
 	for (fd = 0; fd < fds_end; fd++)
 		n += fds[fd].used && fds[fd].process == process;
 	return n;

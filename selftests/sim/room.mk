@@ -16,8 +16,8 @@ SIM_SWITCH := $(call plain,$(patsubst %,userspace/xdp/%.c,failure packet port re
 	$(patsubst %,userspace/%.c,addresses call config config_default configured daemon engine event figures ports query settings switch_client) \
 	$(patsubst %,loader/%.c,inc_adopt inc_comm inc_comm_plan inc_crc_tables inc_port inc_range inc_state inc_steer))
 SIM_CONTROL := $(call plain,$(filter-out controller/main.c,$(CONTROLLER_SRC)))
-# eventfd() to close() only record whose a descriptor is.
-SIM_WRAP := $(call wrapped,eventfd epoll_create1 pipe2 close if_indextoname if_nametoindex getifaddrs freeifaddrs inc_interface_find \
+# eventfd() to accept4() record whose a descriptor is.
+SIM_WRAP := $(call wrapped,eventfd epoll_create1 pipe2 close accept4 if_indextoname if_nametoindex getifaddrs freeifaddrs inc_interface_find \
 	inc_interface_at inc_interface_mac inc_interface_mtu malloc calloc realloc free strdup pthread_join pthread_detach pthread_mutex_init pthread_mutex_destroy \
 	pthread_mutex_lock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_wait pthread_cond_timedwait \
 	pthread_cond_broadcast pthread_cond_signal pthread_self getpid gethostname sigaction inc_event_notice inc_persist_start inc_log inc_ndjson_new \

@@ -24,7 +24,6 @@
 #define TCP_BACKLOG   256
 #define SEGMENT_BYTES 4096
 #define PUMPED        64
-#define OTHERS        64 /* limit of descriptors of processes that are no ends */
 
 enum tcp_state { LISTENING, TRYING, UP, BROKEN };
 
@@ -34,12 +33,11 @@ struct tcp_end {
 	unsigned int number;
 	enum tcp_state state;
 	struct process *process;
-	/* own: descriptor of the process, -1: closed or not known (tcp_find_accepted()). middle:
-	 * the other socket of the pair, -1: closed, or this is a listener */
+	/* own: descriptor of the process, -1: closed, or not accepted yet. middle: the other socket
+	 * of the pair, -1: closed, or this is a listener */
 	int own, middle;
 	int error;      /* the result of an attempt to connect that has failed */
 	bool closed;    /* the process has closed its socket */
-	bool is_hidden; /* libevent may have accepted the stream, so that `own` is not known */
 	bool ended;     /* the peer has ended its direction of the stream, so it sends no more */
 	bool given_end; /* the process' socket has the end, after all bytes */
 	bool shut;      /* the process has ended its direction of the stream */
@@ -80,11 +78,12 @@ static struct {
 } cuts[CUTS];
 static unsigned int n_cuts;
 static uint16_t next_port;
-static int highest;   /* greatest number that the descriptor of an end has had */
 static int pump = -1; /* epoll instance of all middles */
 
 int __real_epoll_create1(int flags);
 int __real_close(int fd);
+int __real_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 
 void tcp_cut(uint32_t addr, uint64_t until_ns)
 {
@@ -149,8 +148,6 @@ static void on_close(void *arg)
 static void set_own(struct tcp_end *e, int fd)
 {
 	e->own = fd;
-	e->is_hidden = false;
-	highest = fd > highest ? fd : highest;
 	descriptor_own(fd, e->process, on_close, e);
 }
 
@@ -306,8 +303,6 @@ static void set_buffer(struct tcp_end *e)
  * whose peer closes with unread bytes. */
 static void reset(struct tcp_end *e)
 {
-	if (e->own < 0)
-		tcp_find_accepted(e->process);
 	if (e->own >= 0)
 		send(e->own, "", 1, MSG_NOSIGNAL);
 	close_middle(e);
@@ -404,7 +399,6 @@ static bool reach(struct tcp_end *e, const struct tcp_end *listener)
 	e->middle = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	sim_require(e->middle >= 0 && !bind(e->middle, (struct sockaddr *)&name, len),
 		    "a socket of a stream: %s", strerror(errno));
-	highest = e->middle > highest ? e->middle : highest;
 	return !connect(e->middle, (const struct sockaddr *)&listener->at, listener->at_len);
 }
 
@@ -434,7 +428,6 @@ static void take_request(void *arg, uint64_t unused)
 		return;
 	}
 	theirs->port = l->port;
-	theirs->is_hidden = true;
 	pair(e, theirs);
 	watch(theirs);
 	pass(e, ARRIVED, NULL, 0);
@@ -467,17 +460,6 @@ static struct tcp_end *end_of(int fd)
 	sim_require(e, "a stream that is none");
 	set_own(e, fd);
 	return e;
-}
-
-void tcp_find_accepted(const struct process *process)
-{
-	const struct tcp_end *e;
-	int fd;
-
-	for (e = ends; e && (!e->is_hidden || e->process != process); e = e->next)
-		;
-	for (fd = 0; e && fd < highest + OTHERS; fd++)
-		end_of(fd);
 }
 
 void tcp_reset_at_close(int fd)
@@ -561,6 +543,19 @@ static int peer_address(int fd, struct sockaddr_storage *out, socklen_t *len)
 	const struct tcp_end *e = end_of(fd);
 
 	return e && e->state == UP ? put_address(e->peer_addr, e->peer_port, out, len) : -ENOTCONN;
+}
+
+/* A program learns the address of a peer from accept4() even if that peer has reset the connection
+ * already. */
+int __wrap_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	const int own = __real_accept4(fd, addr, len, flags);
+	const struct tcp_end *e = own < 0 ? NULL : end_of(own);
+	struct sockaddr_storage peer;
+
+	if (e && addr && !put_address(e->peer_addr, e->peer_port, &peer, len))
+		memcpy(addr, &peer, *len);
+	return own;
 }
 
 static bool peer_ended(int fd)

@@ -26,8 +26,5 @@ void tcp_cut(uint32_t addr, uint64_t until_ns);
 void tcp_vanish(uint32_t addr);
 /* The peer of this end receives a reset when the process closes the end, as with SO_LINGER. */
 void tcp_reset_at_close(int fd);
-/* Records which descriptors of accepted streams belong to the process (descriptor.h), because
- * libevent accepts them by accept4(). */
-void tcp_find_accepted(const struct process *process);
 
 #endif
