@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "hostlib/node/meet.h"
@@ -67,10 +68,13 @@ static void send_error(struct inccl_group *group, enum inccl_node_step step, lon
 			inccl_node_send(node->sock[r], &note, NULL, 0);
 }
 
-void inccl_node_refuse(struct inccl_group *group, long long index, int error, const char *text)
+void inccl_node_refuse(struct inccl_group *group, const struct inccl_communicator *comm,
+		       long long index, int error, const char *text)
 {
 	struct inccl_node *node = group->node;
 
+	if (comm && comm->ep)
+		inccl_node_fail(comm->ep, error, node->rank, text);
 	if (!begin(node, index))
 		return;
 	send_error(group, STEP_ASK, index, error, text);
@@ -124,13 +128,25 @@ static int new_wake_fd(struct creation *c)
 	return *fd < 0 ? inc_err_set(c->err, errno, "eventfd: %s", strerror(errno)) : 0;
 }
 
-/* Rank 0: makes the segment. Its size is sealed, so no rank can make another one's access fail. */
+/* Whether a limit of the process forbids files of so many bytes, which a signal would report. */
+static bool is_too_large(size_t bytes)
+{
+	struct rlimit most;
+
+	return !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur < bytes;
+}
+
+/* Rank 0: makes the segment. Its size is sealed, so no rank can make another one's access fail. All
+ * of its memory is taken here, because a lack of it would be a signal later. */
 static int new_memory(struct creation *c)
 {
 	const size_t bytes = inccl_node_segment_bytes(c->node->ranks);
 
+	if (is_too_large(bytes))
+		return inc_err_set(c->err, EFBIG, "shared memory of %zu bytes is beyond ulimit -f",
+				   bytes);
 	c->memory = inc_fd_high(memfd_create("inccl-node", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-	if (c->memory < 0 || ftruncate(c->memory, bytes) ||
+	if (c->memory < 0 || fallocate(c->memory, 0, 0, bytes) ||
 	    fcntl(c->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return inc_err_set(c->err, errno, "shared memory of %zu bytes: %s", bytes,
 				   strerror(errno));
@@ -146,7 +162,7 @@ static int open_end(struct creation *c)
 	struct stat st;
 	int ret;
 
-	if (fstat(c->memory, &st) || st.st_size < (off_t)bytes ||
+	if (fstat(c->memory, &st) || st.st_size != (off_t)bytes ||
 	    !(fcntl(c->memory, F_GET_SEALS) & F_SEAL_SHRINK))
 		return inc_err_set(c->err, EPROTO, "rank 0's shared memory has another size");
 	segment = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->memory, 0);
@@ -182,18 +198,13 @@ static int send_all(struct creation *c, enum inccl_node_step step)
 		inccl_node_note_of(c->group, c->node, step, c->comm->index);
 	int fds[INC_MAX_NODE_RANKS + 1] = {c->memory};
 	const unsigned int n = step == STEP_MADE ? c->node->ranks + 1 : 0;
-	int ret;
+	int ret = 0;
 
 	memcpy(fds + 1, c->wake, sizeof(c->wake));
-	for (unsigned int r = 1; r < c->node->ranks; r++) {
-		ret = inccl_node_send(c->node->sock[r], &note, fds, n);
-		if (ret)
-			return ret == -EPIPE
-				       ? inccl_node_peer_gone(c->group, r, c->err)
-				       : inc_err_set(c->err, -ret, "rank %u of this machine: %s", r,
-						     strerror(-ret));
-	}
-	return 0;
+	for (unsigned int r = 1; r < c->node->ranks && !ret; r++)
+		ret = inccl_node_send_to(c->group, r, c->node->sock[r], &note, fds, n, c->limit,
+					 c->err);
+	return ret;
 }
 
 static int create_as_first(struct creation *c)
@@ -211,11 +222,9 @@ static int create_as_first(struct creation *c)
 static int send_step(struct creation *c, enum inccl_node_step step, const int *fds, unsigned int n)
 {
 	struct inccl_node_note note = inccl_node_note_of(c->group, c->node, step, c->comm->index);
-	int ret;
 
 	note.byte_order = c->comm->byte_order;
-	ret = inccl_node_send(c->node->sock[0], &note, fds, n);
-	return ret ? inccl_node_peer_gone(c->group, 0, c->err) : 0;
+	return inccl_node_send_to(c->group, 0, c->node->sock[0], &note, fds, n, c->limit, c->err);
 }
 
 static int create_as_other(struct creation *c)
@@ -272,7 +281,9 @@ int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit
 	ret = c.node->rank ? create_as_other(&c) : create_as_first(&c);
 	if (ret)
 		send_error(group, STEP_ASK, comm->index, -ret, err->msg);
-	else
+	if (ret && comm->ep) /* the others may have a communicator by now */
+		inccl_node_fail(comm->ep, -ret, c.node->rank, err->msg);
+	if (!ret)
 		describe(comm, c.node->ranks);
 	end(group->node, comm->index);
 	inccl_node_close_fds(c.wake, INC_MAX_NODE_RANKS);

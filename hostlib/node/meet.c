@@ -17,15 +17,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "hostlib/node/meet.h"
+#include "hostlib/node/shared_memory.h"
 #include "lib/base/fd.h"
 #include "lib/base/random.h"
 #include "lib/net/wait.h"
 
 /* Ranks with another version of this room's protocol are of another machine. */
-#define VERSION "inccl-node-1"
+#define VERSION "inccl-node-2"
 #define MAGIC   0x6e6f6465
 /* A wait looks so often whether the group has failed. */
 #define LOOK_MS 100
+/* pause after a call that the kernel has no room for */
+#define RETRY_MS 5
 /* Limit of the connections that have not shown to be those of a rank. */
 #define STRANGERS (2 * INC_MAX_NODE_RANKS)
 
@@ -53,7 +56,7 @@ static unsigned long long namespace_of(const char *kind)
 static int identify_machine(char id[INC_CONTROL_MACHINE_LEN])
 {
 	const unsigned long long net = namespace_of("net"), user = namespace_of("user");
-	char boot[48] = "", text[160];
+	char boot[48] = "", text[224];
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot) - 1);
 
@@ -61,7 +64,10 @@ static int identify_machine(char id[INC_CONTROL_MACHINE_LEN])
 		close(fd);
 	if (n <= 0 || !net || !user)
 		return -ENOENT;
-	snprintf(text, sizeof(text), VERSION " %.36s %llu %llu %u", boot, net, user, geteuid());
+	/* ranks of another build of the library may have another segment */
+	snprintf(text, sizeof(text), VERSION " %zu %zu %zu %d %.36s %llu %llu %u", sizeof(void *),
+		 sizeof(struct inccl_node_note), inccl_node_segment_bytes(2),
+		 INCCL_NODE_PIECE_BYTES, boot, net, user, geteuid());
 	snprintf(id, INC_CONTROL_MACHINE_LEN, "%016llx",
 		 (unsigned long long)hash(0xcbf29ce484222325, text));
 	return 0;
@@ -70,9 +76,11 @@ static int identify_machine(char id[INC_CONTROL_MACHINE_LEN])
 static socklen_t address_of(const char *name, struct sockaddr_un *at)
 {
 	*at = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* the first byte stays 0, which stands for the abstract namespace */
+	/* The first byte stays 0, which stands for the abstract namespace. Any process can list the
+	 * names there, so the second half of the name is a secret, which a rank's first note has.
+	 */
 	return offsetof(struct sockaddr_un, sun_path) + 1 +
-	       snprintf(at->sun_path + 1, sizeof(at->sun_path) - 1, "inccl-node-%s", name);
+	       snprintf(at->sun_path + 1, sizeof(at->sun_path) - 1, "inccl-node-%.16s", name);
 }
 
 static int local_socket(void)
@@ -172,6 +180,26 @@ int inccl_node_send(int fd, const struct inccl_node_note *note, const int *fds, 
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
+		       const struct inccl_node_note *note, const int *fds, unsigned int n,
+		       struct inccl_limit *limit, struct inc_err *err)
+{
+	int ret;
+
+	/* The kernel limits the descriptors that a user has sent and nobody has received yet. */
+	while ((ret = inccl_node_send(fd, note, fds, n)) == -EAGAIN || ret == -ETOOMANYREFS) {
+		ret = inccl_node_check(group, limit, err);
+		if (ret)
+			return ret;
+		inc_wait_poll(NULL, 0, RETRY_MS);
+	}
+	if (ret == -EPIPE || ret == -ECONNRESET)
+		return inccl_node_peer_gone(group, rank, err);
+	return ret ? inc_err_set(err, -ret, "a message to rank %u of this machine: %s", rank,
+				 strerror(-ret))
+		   : 0;
+}
+
 void inccl_node_close_fds(int *fds, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -254,21 +282,26 @@ int inccl_node_peer_gone(struct inccl_group *group, unsigned int rank, struct in
 		       ?: inc_err_set(err, ECONNRESET, "rank %u of this machine is gone", rank);
 }
 
+int inccl_node_check(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err)
+{
+	const int ret = group_error(group, err);
+
+	if (ret)
+		return ret;
+	inc_awake_now_ns(&limit->awake);
+	if (inc_awake_past(&limit->awake, limit->began_at_ns, limit->limit_ns))
+		return inc_err_set(err, ETIMEDOUT, "no answer in time");
+	return 0;
+}
+
 int inccl_node_wait(struct inccl_group *group, struct pollfd *pfd, unsigned int n,
 		    struct inccl_limit *limit, struct inc_err *err)
 {
-	int ret;
+	int ret = 0;
 
-	for (;;) {
-		if (inc_wait_poll(pfd, n, LOOK_MS) > 0)
-			return 0;
-		ret = group_error(group, err);
-		if (ret)
-			return ret;
-		inc_awake_now_ns(&limit->awake);
-		if (inc_awake_past(&limit->awake, limit->began_at_ns, limit->limit_ns))
-			return inc_err_set(err, ETIMEDOUT, "no answer in time");
-	}
+	while (!ret && inc_wait_poll(pfd, n, LOOK_MS) <= 0)
+		ret = inccl_node_check(group, limit, err);
+	return ret;
 }
 
 /* ---- the meeting ---- */
@@ -297,6 +330,7 @@ static bool is_same_user(int fd)
 struct strangers {
 	struct pollfd pfd[1 + STRANGERS]; /* [0] is the listener */
 	unsigned int n;
+	bool told; /* the log has a line about one who was refused */
 };
 
 static void forget(struct strangers *s, unsigned int i, bool closes)
@@ -306,21 +340,34 @@ static void forget(struct strangers *s, unsigned int i, bool closes)
 	memmove(&s->pfd[i], &s->pfd[i + 1], (--s->n - i) * sizeof(s->pfd[0]));
 }
 
-static void admit(struct inccl_group *group, struct strangers *s)
+static void refuse(struct inccl_group *group, struct strangers *s, const char *who)
 {
-	int fd = inc_fd_high(accept4(s->pfd[0].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	if (!s->told)
+		inccl_log_line(group->log,
+			       "%s came to the meeting of this machine's ranks, and was refused",
+			       who);
+	s->told = true;
+}
 
-	if (fd < 0)
-		return;
-	if (!is_same_user(fd)) {
-		inccl_log_line(group->log, "a process of another user came to the meeting of the "
-					   "ranks of this machine, and was refused");
-		close(fd);
-		return;
+/* Accepts all who wait. Returns 0, or -errno if no more can be accepted. */
+static int admit(struct inccl_group *group, struct strangers *s)
+{
+	for (;;) {
+		int fd = accept4(s->pfd[0].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR ? 0
+											  : -errno;
+		fd = inc_fd_high(fd);
+		if (!is_same_user(fd)) {
+			refuse(group, s, "a process of another user");
+			close(fd);
+			continue;
+		}
+		if (s->n == 1 + STRANGERS)
+			forget(s, 1, true);
+		s->pfd[s->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
-	if (s->n == 1 + STRANGERS)
-		forget(s, 1, true);
-	s->pfd[s->n++] = (struct pollfd){.fd = fd, .events = POLLIN};
 }
 
 /* Reads the first note of a stranger, which becomes the connection of its rank. Returns whether it
@@ -331,12 +378,9 @@ static bool recognise(struct inccl_group *group, struct inccl_node *node, int fd
 	unsigned int n;
 
 	if (inccl_node_receive(fd, &note, NULL, 0, &n) || note.step != STEP_MEET ||
-	    note.group != group->number || note.rank < 1 || note.rank >= (int)node->ranks ||
-	    node->sock[note.rank] >= 0) {
-		inccl_log_line(group->log, "a process that is none of the group's ranks came to "
-					   "the meeting of this machine, and was refused");
+	    note.group != group->number || strcmp(note.text, node->name) || note.rank < 1 ||
+	    note.rank >= (int)node->ranks || node->sock[note.rank] >= 0)
 		return false;
-	}
 	node->sock[note.rank] = fd;
 	return true;
 }
@@ -348,7 +392,7 @@ static int gather(struct inccl_group *group, struct inccl_node *node, struct inc
 	const struct inccl_node_note met = inccl_node_note_of(group, node, STEP_MET, -1);
 	struct strangers s = {.pfd = {{.fd = node->listener, .events = POLLIN}}, .n = 1};
 	unsigned int missing = node->ranks - 1;
-	int ret = 0;
+	int ret = 0, accepted = 0;
 
 	while (missing && !ret) {
 		ret = inccl_node_wait(group, s.pfd, s.n, limit, err);
@@ -359,17 +403,22 @@ static int gather(struct inccl_group *group, struct inccl_node *node, struct inc
 				missing--;
 				forget(&s, i, false);
 			} else {
+				refuse(group, &s, "a process that is none of the group's ranks");
 				forget(&s, i, true);
 			}
 		}
-		if (!ret && s.pfd[0].revents)
-			admit(group, &s);
+		/* strangers who never stop coming do not make this rank wait for ever */
+		ret = ret ?: inccl_node_check(group, limit, err);
+		if (!ret && missing && s.pfd[0].revents)
+			accepted = admit(group, &s);
+		if (accepted)
+			ret = inc_err_set(err, -accepted, "meeting of this machine's ranks: %s",
+					  strerror(-accepted));
 	}
 	while (s.n > 1)
 		forget(&s, 1, true);
 	for (unsigned int r = 1; r < node->ranks && !ret; r++)
-		if (inccl_node_send(node->sock[r], &met, NULL, 0))
-			ret = inccl_node_peer_gone(group, r, err);
+		ret = inccl_node_send_to(group, r, node->sock[r], &met, NULL, 0, limit, err);
 	return ret;
 }
 
@@ -377,7 +426,7 @@ static int gather(struct inccl_group *group, struct inccl_node *node, struct inc
 static int come(struct inccl_group *group, struct inccl_node *node, const char *meeting,
 		struct inccl_limit *limit, struct inc_err *err)
 {
-	const struct inccl_node_note meet = inccl_node_note_of(group, node, STEP_MEET, -1);
+	struct inccl_node_note meet = inccl_node_note_of(group, node, STEP_MEET, -1);
 	struct pollfd pfd = {.events = POLLIN};
 	struct sockaddr_un at;
 	const socklen_t len = address_of(meeting, &at);
@@ -386,14 +435,24 @@ static int come(struct inccl_group *group, struct inccl_node *node, const char *
 	unsigned int n;
 
 	node->sock[0] = fd;
-	if (!ret && connect(fd, (struct sockaddr *)&at, len))
-		ret = -errno;
+	while (!ret && connect(fd, (struct sockaddr *)&at, len)) {
+		/* many strangers wait there, too, until rank 0 accepts them all */
+		if (errno != EAGAIN)
+			ret = -errno;
+		else if (inccl_node_check(group, limit, err))
+			return -ETIMEDOUT;
+		else
+			inc_wait_poll(NULL, 0, RETRY_MS);
+	}
 	if (!ret && !is_same_user(fd))
 		ret = -EACCES;
+	snprintf(meet.text, sizeof(meet.text), "%s", meeting);
 	ret = ret ?: inccl_node_send(fd, &meet, NULL, 0);
 	if (ret)
 		return group_error(group, err)
-			       ?: inc_err_set(err, -ret, "meeting of this machine's ranks: %s",
+			       ?: inc_err_set(err, -ret,
+					      "meeting of this machine's ranks: %s (INCCL_NODE=off "
+					      "avoids it)",
 					      strerror(-ret));
 	pfd.fd = fd;
 	ret = inccl_node_wait(group, &pfd, 1, limit, err);

@@ -23,7 +23,7 @@ struct inccl_node_note {
 	int32_t error;       /* 0, or a positive errno that ends the creation */
 	uint32_t byte_order; /* of STEP_ASK: enum inccl_byte_order */
 	int64_t index;       /* index of the communicator in its group */
-	char text[320];      /* explanation of the error */
+	char text[320];      /* explanation of the error; of STEP_MEET the name of the meeting */
 };
 
 struct inccl_node {
@@ -43,12 +43,19 @@ struct inccl_node_note inccl_node_note_of(const struct inccl_group *group,
 					  long long index);
 /* Sends a note with n descriptors. Returns 0 or -errno. */
 int inccl_node_send(int fd, const struct inccl_node_note *note, const int *fds, unsigned int n);
+/* The same, but waits while the kernel has no room. Returns 0, or -errno with the reason in err. */
+int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
+		       const struct inccl_node_note *note, const int *fds, unsigned int n,
+		       struct inccl_limit *limit, struct inc_err *err);
 /* Receives a note, and *n descriptors with it, at most `most`. Returns 0, -EAGAIN, -ECONNRESET if
  * the peer is gone, or another -errno. */
 int inccl_node_receive(int fd, struct inccl_node_note *note, int *fds, unsigned int most,
 		       unsigned int *n);
 /* Closes descriptors, and sets them to -1. Those that are -1 already stay so. */
 void inccl_node_close_fds(int *fds, unsigned int n);
+/* Returns 0, -ETIMEDOUT after the limit, or the error with which the group has failed, with the
+ * reason in err. */
+int inccl_node_check(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err);
 /* Waits until a descriptor is readable. Returns 0, -ETIMEDOUT after the limit, or the error with
  * which the group has failed, with the reason in err. */
 int inccl_node_wait(struct inccl_group *group, struct pollfd *pfd, unsigned int n,

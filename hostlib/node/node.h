@@ -38,9 +38,11 @@ void inccl_node_free(struct inccl_node *node);
  * failure all ranks get the error. */
 int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit,
 		      struct inc_err *err);
-/* Informs the other ranks that this one cannot create the group's communicator `index`. Does
- * nothing if inccl_node_create() has failed, because that function has informed them. */
-void inccl_node_refuse(struct inccl_group *group, long long index, int error, const char *text);
+/* Informs the other ranks that this one cannot create the group's communicator `index`, or cannot
+ * use it (comm, otherwise NULL). inccl_node_create() has done so if it has failed. error: positive
+ */
+void inccl_node_refuse(struct inccl_group *group, const struct inccl_communicator *comm,
+		       long long index, int error, const char *text);
 
 /* Fails the other ranks' ends of a segment, unless they have failed already. rank: the rank to
  * blame, or -1. */

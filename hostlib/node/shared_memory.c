@@ -212,8 +212,9 @@ static void publish(struct end *e, uint64_t m)
 	wake_all_of(e, &e->segment->want_result);
 }
 
-/* Reduces one piece of message m into the part of rank 0. */
-static void reduce_piece(struct end *e, uint64_t m, unsigned int piece)
+/* Reduces one piece of message m into the part of rank 0. Returns false if the segment has failed.
+ */
+static bool reduce_piece(struct end *e, uint64_t m, unsigned int piece)
 {
 	const struct inc_channel_exchange *x = message_of(e, m);
 	const uint32_t from = piece * INCCL_NODE_PIECE_BYTES;
@@ -227,9 +228,11 @@ static void reduce_piece(struct end *e, uint64_t m, unsigned int piece)
 	reduction.type = INC_DESC_DTYPE(desc);
 	for (unsigned int r = 0; r < e->ranks; r++)
 		source[r] = place_of(e, m, r, x->send_len) + from;
-	if (inc_reduce_many(&reduction, place_of(e, m, 0, x->send_len) + from, source, e->ranks,
-			    bytes / inc_element_bytes(desc)))
-		fail(e, EOPNOTSUPP, -1, "the operator does not exist for the type");
+	if (!inc_reduce_many(&reduction, place_of(e, m, 0, x->send_len) + from, source, e->ranks,
+			     bytes / inc_element_bytes(desc)))
+		return true;
+	fail(e, EOPNOTSUPP, -1, "the operator does not exist for the type");
+	return false;
 }
 
 /* Reduces pieces of message m until none is left to claim. */
@@ -242,7 +245,8 @@ static void help(struct end *e, uint64_t m)
 	while (claim >> 8 == m && (claim & 0xff) < pieces) {
 		if (!atomic_compare_exchange_weak(&slot->claim, &claim, claim + 1))
 			continue;
-		reduce_piece(e, m, claim & 0xff);
+		if (!reduce_piece(e, m, claim & 0xff))
+			return;
 		if (atomic_fetch_add(&slot->reduced, 1) + 1 == pieces)
 			publish(e, m);
 		claim = atomic_load_explicit(&slot->claim, memory_order_acquire);

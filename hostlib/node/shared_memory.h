@@ -6,10 +6,10 @@
  * A rank copies its contribution into its own part of the slot and counts itself. The rank that
  * comes last compares what all have called, and releases the reduction. The reduction of a long
  * message has several pieces. Any rank that looks at the slot claims the next piece, so a rank that
- * does not run delays no other. A piece is always reduced in the order of the ranks, so its bits do
- * not depend on who does that. After the last piece the result is in the part of rank 0, or of the
- * root of a Broadcast, and all ranks copy it out. The rank that is last to do so gives the slot to
- * message m + INCCL_NODE_SLOTS.
+ * does not run delays others only if it has a claim, or was the last to come. A piece is always
+ * reduced in the order of the ranks, so its bits do not depend on who does that. After the last
+ * piece the result is in the part of rank 0, or of the root of a Broadcast, and all ranks copy it
+ * out. The rank that is last to do so gives the slot to message m + INCCL_NODE_SLOTS.
  *
  * No lock is held at any time, so a rank that is killed leaves nothing locked. The controller
  * reports its death. The segment has no name, and its memory is freed with its last mapping.

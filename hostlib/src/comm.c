@@ -437,7 +437,7 @@ static bool creation_failed(struct inccl_group *group, struct inccl_communicator
 	bool agreed;
 
 	if (group->node) {
-		inccl_node_refuse(group, index, error, text);
+		inccl_node_refuse(group, comm, index, error, text);
 		return true;
 	}
 	pthread_mutex_lock(&group->lock);

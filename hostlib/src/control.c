@@ -191,7 +191,9 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (group->link == LINK_LOST) {
 			pthread_mutex_lock(&comm->lock);
-			comm->orphan_at_ns = inc_awake_now_ns(&comm->awake);
+			/* ranks that share memory need no switch and no controller */
+			if (!group->node)
+				comm->orphan_at_ns = inc_awake_now_ns(&comm->awake);
 			inccl_comm_report(comm, REPORT_LOST);
 			pthread_mutex_unlock(&comm->lock);
 			inc_signal_fd(comm->wake_fd);

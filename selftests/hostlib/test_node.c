@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -52,7 +53,7 @@ static socklen_t address(const char *name, struct sockaddr_un *at)
 {
 	*at = (struct sockaddr_un){.sun_family = AF_UNIX};
 	return offsetof(struct sockaddr_un, sun_path) + 1 +
-	       sprintf(at->sun_path + 1, "inccl-node-%s", name);
+	       sprintf(at->sun_path + 1, "inccl-node-%.16s", name);
 }
 
 static void meet(struct rank *me)
@@ -200,19 +201,22 @@ static int stranger(const char *name)
 	return fd;
 }
 
-/* Comes to the meeting before the ranks do, without a rank, with garbage, with the wrong group, and
- * more often than there is room. */
+/* Comes to the meeting before the ranks do, without a rank, with garbage, with the wrong group, as
+ * a rank that has read the name of the socket and nothing else, and more often than there is room.
+ */
 static void intrude(void)
 {
-	struct inccl_node_note note = {.magic = 0x6e6f6465, .group = 8, .rank = 1};
+	struct inccl_node_note note = {.magic = 0x6e6f6465, .rank = 1};
 	int fd[200];
 
 	sem_wait(&shared->intrude);
 	for (size_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++) {
 		fd[i] = stranger(shared->name);
-		if (i % 3 == 0)
+		note.group = i % 4 == 1 ? 8 : 7;
+		snprintf(note.text, sizeof(note.text), "%.*s", i % 4 == 1 ? 32 : 16, shared->name);
+		if (i % 4 == 0)
 			send(fd[i], "garbage", 7, MSG_NOSIGNAL);
-		else if (i % 3 == 1)
+		else if (i % 4 < 3)
 			send(fd[i], &note, sizeof(note), MSG_NOSIGNAL);
 	}
 	for (int i = 0; i < MOST; i++)
@@ -222,6 +226,47 @@ static void intrude(void)
 static void strangers_do_no_harm(void **state)
 {
 	run_among(3, sums, intrude);
+}
+
+/* Rank 0 has no descriptor left for the others. */
+static void meet_without_descriptors(void)
+{
+	struct inccl_limit limit = inccl_limit_ms(20000);
+	struct inc_msg_join msg = {.machine = ""};
+	struct rlimit most;
+	struct inccl_group *group;
+	struct inccl_node *node;
+	struct inccl_log *log;
+	struct inc_err err = {""};
+	int fd;
+
+	check(!inccl_log_new(NULL, NULL, &log));
+	check(!inccl_group_new("test", 0, 2, log, &group));
+	inccl_log_put(log);
+	group->shares_memory = true;
+	node = inccl_node_offer(group, &msg);
+	check(node);
+	fd = stranger(msg.meeting);
+	check(!getrlimit(RLIMIT_NOFILE, &most));
+	most.rlim_cur = 3; /* those that are open stay open */
+	check(!setrlimit(RLIMIT_NOFILE, &most));
+	check(inccl_node_meet(group, node, msg.meeting, &limit, &err) == -EMFILE);
+	check(strstr(err.msg, "Too many open files"));
+	close(fd);
+}
+
+static void a_lack_of_descriptors_ends_it(void **state)
+{
+	int status;
+
+	fflush(NULL);
+	if (!fork()) {
+		alarm(LIMIT_S);
+		meet_without_descriptors();
+		_exit(0);
+	}
+	assert_true(wait(&status) > 0);
+	assert_int_equal(status, 0);
 }
 
 /* ---- creation ---- */
@@ -338,6 +383,7 @@ int main(void)
 		cmocka_unit_test(are_added_in_the_order_of_ranks),
 		cmocka_unit_test(have_the_index_of_the_largest),
 		cmocka_unit_test(strangers_do_no_harm),
+		cmocka_unit_test(a_lack_of_descriptors_ends_it),
 		cmocka_unit_test(a_refusal_is_that_of_all),
 		cmocka_unit_test(a_rank_that_leaves_is_named),
 		cmocka_unit_test(a_rank_that_does_not_come_is_named),
