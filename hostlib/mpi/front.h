@@ -83,6 +83,7 @@ struct front_team {
 	 * begun. The request may outlive the collective that needed the answer. */
 	MPI_Request look;
 	uint64_t seen[3];    /* the answer */
+	uint64_t look_begun; /* number of the collective in which the request began */
 	int look_at;         /* leader whose word is read; all before have begun the collective */
 	double look_again_s; /* time of the next look at the same leader */
 	double begun_s;      /* time at which this leader began its last collective */

@@ -17,12 +17,24 @@
 /* Debian's Open MPI has windows between hosts that only use TCP, but its configuration disables
  * them (osc = ^ucx,pt2pt). Without windows each collective ends with one of MPI. If several threads
  * call MPI, these windows do not work, and print an error. */
+#define WINDOWS "OMPI_MCA_osc"
+static bool sets_windows;
+
 static void allow_windows(int level)
 {
 	const char *controller = getenv("INCCL_CONTROLLER");
 
-	if (controller && controller[0] && level < MPI_THREAD_MULTIPLE)
-		setenv("OMPI_MCA_osc", "^ucx", 0);
+	sets_windows =
+		controller && controller[0] && level < MPI_THREAD_MULTIPLE && !getenv(WINDOWS);
+	if (sets_windows)
+		setenv(WINDOWS, "^ucx", 0);
+}
+
+/* Programs that this process starts do not inherit the setting. */
+static void forget_windows(void)
+{
+	if (sets_windows)
+		unsetenv(WINDOWS);
 }
 
 int MPI_Init(int *argc, char ***argv)
@@ -33,6 +45,7 @@ int MPI_Init(int *argc, char ***argv)
 	err = PMPI_Init(argc, argv);
 	if (!err)
 		front_init();
+	forget_windows();
 	return err;
 }
 
@@ -44,6 +57,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 	err = PMPI_Init_thread(argc, argv, required, provided);
 	if (!err)
 		front_init();
+	forget_windows();
 	return err;
 }
 

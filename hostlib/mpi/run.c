@@ -312,11 +312,16 @@ static void run_reduce(struct front_team *team, const struct front_call *c,
 	end_in_node(team);
 }
 
-/* Whether the elements lie one behind the other from the buffer's address on. */
+/* Whether the elements lie one behind the other from the buffer's address on. Extents do not show
+ * that of derived types, because a transposed matrix has the same as the matrix. */
 static bool is_contiguous(MPI_Datatype type, size_t size)
 {
 	MPI_Aint lower, extent, true_lower, true_extent;
+	int integers, addresses, inner, combiner;
 
+	PMPI_Type_get_envelope(type, &integers, &addresses, &inner, &combiner);
+	if (combiner != MPI_COMBINER_NAMED)
+		return false;
 	PMPI_Type_get_extent(type, &lower, &extent);
 	PMPI_Type_get_true_extent(type, &true_lower, &true_extent);
 	return !lower && !true_lower && extent == true_extent && (size_t)extent == size;
@@ -459,6 +464,22 @@ static void learn(struct front_choice *choice, enum front_path path, double took
 	choice->rest = choice->next_rest;
 }
 
+/* Whether MPI accepts the root and the buffers. Otherwise it returns the error that the program
+ * expects. */
+static bool is_valid(const struct front_team *team, const struct front_call *c)
+{
+	const bool is_root = team->rank == c->root;
+
+	if (c->root < 0 || c->root >= team->ranks)
+		return false;
+	if (c->kind == FRONT_REDUCE && !is_root)
+		return c->send && c->send != MPI_IN_PLACE;
+	if (c->kind == FRONT_REDUCE || c->kind == FRONT_ALLREDUCE)
+		return c->send && c->recv && c->recv != MPI_IN_PLACE && c->send != c->recv;
+	/* a Bcast of a derived type may have absolute addresses, and MPI_BOTTOM for its buffer */
+	return c->kind == FRONT_BARRIER || c->recv != MPI_IN_PLACE;
+}
+
 int front_call(const struct front_call *c)
 {
 	enum front_path path = FRONT_MPI;
@@ -471,6 +492,8 @@ int front_call(const struct front_call *c)
 	if (!front_on || !front_shape(c, &shape))
 		return front_pass(c);
 	team = front_team(c->comm);
+	if (team && !is_valid(team, c))
+		return front_pass(c);
 	if (team && has_operator(team, &shape)) {
 		choice = &team->choice[c->kind][front_class(shape.bytes)];
 		path = choose(choice);

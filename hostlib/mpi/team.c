@@ -51,8 +51,8 @@ __attribute__((format(printf, 1, 2))) static void say(const char *form, ...)
 }
 
 /* Returns true if no rank has a problem. Otherwise @text becomes that of the lowest rank that has
- * one, with the rank and its host in front. */
-static bool agree(MPI_Comm comm, char text[FRONT_TEXT_BYTES])
+ * one, with its number and its host in front. shown: the number of this rank for the user */
+static bool agree(MPI_Comm comm, int shown, char text[FRONT_TEXT_BYTES])
 {
 	char own[FRONT_TEXT_BYTES], host[64] = "?";
 	int rank, mine, first;
@@ -65,7 +65,7 @@ static bool agree(MPI_Comm comm, char text[FRONT_TEXT_BYTES])
 	if (rank == first) {
 		gethostname(host, sizeof(host) - 1);
 		snprintf(own, sizeof(own), "%s", text);
-		snprintf(text, FRONT_TEXT_BYTES, "rank %d (%s): %.220s", rank, host, own);
+		snprintf(text, FRONT_TEXT_BYTES, "rank %d (%s): %.220s", shown, host, own);
 	}
 	PMPI_Bcast(text, FRONT_TEXT_BYTES, MPI_CHAR, first, comm);
 	return false;
@@ -143,17 +143,35 @@ void front_init(void)
 	else if (strcmp(own, first))
 		snprintf(why, sizeof(why), "it has \"%.90s\", but rank 0 has \"%.90s\"", own,
 			 first);
-	front_on = agree(MPI_COMM_WORLD, why);
+	front_on = agree(MPI_COMM_WORLD, rank, why);
 	if (front_on)
 		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
 	else
 		alone(rank, "MPI_COMM_WORLD", why);
 }
 
+/* Whether all ranks of a communicator are of MPI_COMM_WORLD, whose ranks alone have agreed on
+ * anything. Others may have joined by MPI_Comm_spawn or MPI_Comm_connect. */
+static bool is_in_world(MPI_Comm comm, int ranks)
+{
+	MPI_Group own, world;
+	bool is_in = true;
+	int there;
+
+	PMPI_Comm_group(comm, &own);
+	PMPI_Comm_group(MPI_COMM_WORLD, &world);
+	for (int rank = 0; rank < ranks && is_in; rank++)
+		is_in = !PMPI_Group_translate_ranks(own, 1, &rank, world, &there) &&
+			there != MPI_UNDEFINED;
+	PMPI_Group_free(&own);
+	PMPI_Group_free(&world);
+	return is_in;
+}
+
 struct front_team *front_team(MPI_Comm comm)
 {
 	struct front_team *team;
-	int found, inter;
+	int found = 0, inter;
 
 	if (comm == MPI_COMM_NULL)
 		return NULL;
@@ -166,7 +184,7 @@ struct front_team *front_team(MPI_Comm comm)
 		PMPI_Comm_test_inter(comm, &inter);
 		PMPI_Comm_rank(comm, &team->rank);
 		PMPI_Comm_size(comm, &team->ranks);
-		if (inter || team->ranks < 2)
+		if (inter || team->ranks < 2 || !is_in_world(comm, team->ranks))
 			team->use = FRONT_OFF;
 		team->calls = comm == MPI_COMM_WORLD ? CALLS_BEFORE : 0;
 		PMPI_Comm_set_attr(comm, key, team);
@@ -178,6 +196,16 @@ struct front_team *front_team(MPI_Comm comm)
 	if (team->use == FRONT_NEW && team->calls++ >= CALLS_BEFORE)
 		front_attach(team, comm);
 	return team->use == FRONT_ON ? team : NULL;
+}
+
+/* Names of groups begin with "mpi-", by which incctl groups shows what they are. */
+static void name_job(char job[32], const char *suffix)
+{
+	uint64_t r = 0;
+
+	if (inc_random_bytes(&r, sizeof(r), NULL))
+		r = (uint64_t)getpid() << 32 | (uintptr_t)job;
+	snprintf(job, 32, "mpi-%s%016llx", suffix, (unsigned long long)r);
 }
 
 /* Finds the nodes of a communicator, and makes the communicators of the own node and of the
@@ -201,6 +229,11 @@ static void find_nodes(struct front_team *team, MPI_Comm comm)
 	if (!team->node_of)
 		front_die("no memory for a communicator");
 	PMPI_Allgather(mine, 2, MPI_INT, team->node_of, 2, MPI_INT, comm);
+	/* all ranks know the name, because MPI_Finalize closes teams in the order of their names */
+	name_job(team->job, "");
+	if (!team->node_rank)
+		PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->leaders);
+	PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->node);
 	/* MPI compares names of hosts, which say nothing else */
 	PMPI_Comm_set_errhandler(team->node, MPI_ERRORS_ARE_FATAL);
 }
@@ -234,16 +267,6 @@ static void join_group(struct front_team *team, const char *job, int rank, int s
 		snprintf(why, FRONT_TEXT_BYTES, "%s", inccl_strerror(err));
 	if (err)
 		front_leave(team);
-}
-
-/* Names of groups begin with "mpi-", by which incctl groups shows what they are. */
-static void name_job(char job[32], const char *suffix)
-{
-	uint64_t r = 0;
-
-	if (inc_random_bytes(&r, sizeof(r), NULL))
-		r = (uint64_t)getpid() << 32 | (uintptr_t)job;
-	snprintf(job, 32, "mpi-%s%016llx", suffix, (unsigned long long)r);
 }
 
 /* Joins a group of this leader alone, once in a process. A wrong address, a missing key or another
@@ -287,15 +310,13 @@ static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TE
 
 	if (!team->node_rank)
 		try_alone(why);
-	if (!agree(comm, why))
+	if (!agree(comm, team->rank, why))
 		return false;
 	if (!team->node_rank) {
 		front_window_open(team);
-		name_job(team->job, "");
-		PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->leaders);
 		join_group(team, team->job, team->node_of[2 * team->rank], team->nodes, why);
 	}
-	if (!agree(comm, why)) {
+	if (!agree(comm, team->rank, why)) {
 		front_leave(team);
 		return false;
 	}
@@ -332,7 +353,7 @@ void front_attach(struct front_team *team, MPI_Comm comm)
 
 void front_lost(struct front_team *team)
 {
-	agree(team->leaders, team->reason);
+	agree(team->leaders, team->rank, team->reason);
 	if (!team->rank)
 		say("%s: the switch is lost, and MPI goes on alone: %s", team->name, team->reason);
 	front_leave(team);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds the types, operators and sizes of libinccl for a call of MPI. Ranks of one call must find
  * the same, so nothing here depends on addresses or on the state of a rank. */
+#include <limits.h>
 #include "hostlib/mpi/front.h"
 
 /* The operators that MPI defines for a class of types. */
@@ -97,12 +98,22 @@ static bool bcast_shape(const struct front_call *call, struct front_shape *shape
 		return false;
 	*shape = (struct front_shape){.dtype = INCCL_UINT8, .op = INCCL_OR};
 	shape->elements = shape->bytes = (size_t)call->count * size;
-	return true;
+	/* MPI packs at most INT_MAX bytes at a time, and one element may have more */
+	return shape->bytes <= INT_MAX;
+}
+
+/* Whether MPI's type has the size of its elements for libinccl. Compilers of Fortran have options
+ * for larger integers and reals. */
+static bool has_size(MPI_Datatype type, size_t bytes)
+{
+	int size;
+
+	return !PMPI_Type_size(type, &size) && (size_t)size == bytes;
 }
 
 bool front_shape(const struct front_call *call, struct front_shape *shape)
 {
-	size_t t, o;
+	size_t t, o, parts;
 
 	*shape = (struct front_shape){.dtype = INCCL_UINT8};
 	if (call->kind == FRONT_BARRIER)
@@ -119,9 +130,12 @@ bool front_shape(const struct front_call *call, struct front_shape *shape)
 		return false;
 	shape->dtype = types[t].dtype;
 	shape->op = operators[o].inccl;
-	shape->elements = (size_t)call->count * (types[t].operators & COMPLEX ? 2 : 1);
+	parts = types[t].operators & COMPLEX ? 2 : 1;
+	shape->elements = call->count * parts;
 	shape->bytes = shape->elements * inccl_dtype_size(shape->dtype);
-	return true;
+	/* a pair may have padding, which its size does not have */
+	return types[t].operators & INDEXED ||
+	       has_size(call->type, parts * inccl_dtype_size(shape->dtype));
 }
 
 void front_unsign_zeros(void *elements, size_t n, enum inccl_dtype dtype)

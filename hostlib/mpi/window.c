@@ -40,23 +40,49 @@ static size_t result_offset(uint64_t number)
 	return HEADER_BYTES + (number & 1) * FRONT_WINDOW_BYTES;
 }
 
+static uint64_t hash(const char *text)
+{
+	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (; text && *text; text++)
+		h = (h ^ (uint8_t)*text) * 0x100000001b3;
+	return h >> 1;
+}
+
+/* Whether all leaders can open a window. Some of them would wait for ever in MPI_Win_create if
+ * others could not, which depends on settings and on the level of threads. */
+static bool all_can(const struct front_team *team)
+{
+	const int64_t setting = hash(getenv("OMPI_MCA_osc"));
+	int64_t mine[3] = {0, setting, -setting}, least[3];
+	int level;
+
+	PMPI_Query_thread(&level);
+	mine[0] = team->window && level < MPI_THREAD_MULTIPLE;
+	PMPI_Allreduce(mine, least, 3, MPI_INT64_T, MPI_MIN, team->leaders);
+	return least[0] && least[1] == -least[2];
+}
+
 void front_window_open(struct front_team *team)
 {
 	int good = 0, all_good;
 
+	if (posix_memalign((void **)&team->window, 64, WINDOW_BYTES))
+		team->window = NULL;
+	else
+		memset(team->window, 0, WINDOW_BYTES);
+	team->look = MPI_REQUEST_NULL;
+	if (!all_can(team))
+		return;
 	/* an MPI without one-sided communication returns an error here instead of ending the job */
 	PMPI_Comm_set_errhandler(team->leaders, MPI_ERRORS_RETURN);
 	team->win = MPI_WIN_NULL;
-	if (!posix_memalign((void **)&team->window, 64, WINDOW_BYTES)) {
-		memset(team->window, 0, WINDOW_BYTES);
-		good = !PMPI_Win_create(team->window, WINDOW_BYTES, 1, MPI_INFO_NULL, team->leaders,
-					&team->win);
-	}
+	good = !PMPI_Win_create(team->window, WINDOW_BYTES, 1, MPI_INFO_NULL, team->leaders,
+				&team->win);
 	PMPI_Comm_set_errhandler(team->leaders, MPI_ERRORS_ARE_FATAL);
 	PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, team->leaders);
 	team->has_window = all_good;
 	/* one epoch lasts as long as the window, so that any leader may read at any time */
-	team->look = MPI_REQUEST_NULL;
 	if (all_good)
 		PMPI_Win_lock_all(MPI_MODE_NOCHECK, team->win);
 }
@@ -116,13 +142,16 @@ static bool one_has_left(struct front_team *team, double now_s)
 				return false;
 			PMPI_Rget(team->seen, sizeof(team->seen), MPI_BYTE, team->look_at, 0,
 				  sizeof(team->seen), MPI_BYTE, team->win, &team->look);
+			team->look_begun = team->begun;
 		}
 		PMPI_Test(&team->look, &done, MPI_STATUS_IGNORE);
 		if (!done)
 			return false;
 		if (team->seen[LEFT_WORD])
 			return true;
-		/* an answer to an earlier collective's question is too small, and does no harm */
+		/* the request of an earlier collective may have asked another leader */
+		if (team->look_begun != team->begun)
+			continue;
 		if (team->seen[BEGUN_WORD] < team->begun) {
 			team->look_again_s = now_s + LOOK_AGAIN_S;
 			return false;

@@ -239,6 +239,46 @@ static void check_strided_bcast(MPI_Comm comm, int count, int root)
 	PMPI_Type_free(&strided);
 }
 
+/* The root has a matrix, and the others get it transposed. The type of the transposed one has the
+ * size and the extents of the matrix. */
+static void check_transposed_bcast(MPI_Comm comm, int n, int root)
+{
+	static const struct type type = {"transposed ints", MPI_INT, INTEGER, 4};
+	MPI_Datatype column, transposed;
+	int *values = (int *)input;
+
+	PMPI_Type_vector(n, 1, n, MPI_INT, &column);
+	PMPI_Type_create_hvector(n, 1, sizeof(int), column, &transposed);
+	PMPI_Type_commit(&transposed);
+	for (int i = 0; i < n * n; i++)
+		values[i] = rank == root ? 1000 + i : -1;
+	if (rank == root)
+		MPI_Bcast(values, n * n, MPI_INT, root, comm);
+	else
+		MPI_Bcast(values, 1, transposed, root, comm);
+	calls++;
+	for (int i = 0; i < n * n && rank != root; i++)
+		if (values[i % n * n + i / n] != 1000 + i) {
+			complain("Bcast", &type, "-", n * n, i);
+			break;
+		}
+	PMPI_Type_free(&column);
+	PMPI_Type_free(&transposed);
+}
+
+/* MPI itself reports a root that does not exist. */
+static void check_wrong_root(MPI_Comm comm)
+{
+	static const struct type type = {"wrong root", MPI_INT, INTEGER, 4};
+	int *values = (int *)input;
+
+	PMPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	if (MPI_Bcast(values, 1, MPI_INT, ranks, comm) == MPI_SUCCESS ||
+	    MPI_Reduce(values, values + 1, 1, MPI_INT, MPI_SUM, -1, comm) == MPI_SUCCESS)
+		complain("Bcast or Reduce", &type, "-", 1, 0);
+	PMPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+}
+
 static const struct type types[] = {
 	{"int", MPI_INT, INTEGER, 4},
 	{"unsigned", MPI_UNSIGNED, INTEGER, 4},
@@ -306,6 +346,9 @@ static void check_bcasts(MPI_Comm comm)
 			check_bcast(comm, bytes[b], root);
 	check_strided_bcast(comm, 1000, ranks - 1);
 	check_strided_bcast(comm, 50000, ranks / 2);
+	check_transposed_bcast(comm, 3, 0);
+	check_transposed_bcast(comm, 200, ranks - 1);
+	check_wrong_root(comm);
 }
 
 /* Communicators that are made of others, of which some are never freed. */
