@@ -186,7 +186,7 @@ int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
 {
 	int ret;
 
-	/* The kernel limits the descriptors that a user has sent and nobody has received yet. */
+	/* The kernel limits the descriptors of a user that are sent and not received yet. */
 	while ((ret = inccl_node_send(fd, note, fds, n)) == -EAGAIN || ret == -ETOOMANYREFS) {
 		ret = inccl_node_check(group, limit, err);
 		if (ret)

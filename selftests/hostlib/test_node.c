@@ -201,9 +201,9 @@ static int stranger(const char *name)
 	return fd;
 }
 
-/* Comes to the meeting before the ranks do, without a rank, with garbage, with the wrong group, as
- * a rank that has read the name of the socket and nothing else, and more often than there is room.
- */
+/* Comes to the meeting before the ranks do, and more often than there is room. It says nothing, or
+ * sends garbage, or the wrong group. Or it sends what a rank sends, but without the secret, because
+ * it has read the name of the socket and nothing else. */
 static void intrude(void)
 {
 	struct inccl_node_note note = {.magic = 0x6e6f6465, .rank = 1};
