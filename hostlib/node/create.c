@@ -281,9 +281,7 @@ int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit
 	ret = c.node->rank ? create_as_other(&c) : create_as_first(&c);
 	if (ret)
 		send_error(group, STEP_ASK, comm->index, -ret, err->msg);
-	if (ret && comm->ep) /* the others may have a communicator by now */
-		inccl_node_fail(comm->ep, -ret, c.node->rank, err->msg);
-	if (!ret)
+	else
 		describe(comm, c.node->ranks);
 	end(group->node, comm->index);
 	inccl_node_close_fds(c.wake, INC_MAX_NODE_RANKS);

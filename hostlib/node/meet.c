@@ -180,6 +180,17 @@ int inccl_node_send(int fd, const struct inccl_node_note *note, const int *fds, 
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* Waits a little after a call that the kernel has no room for. Returns what inccl_node_check()
+ * does. */
+static int wait_for_room(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err)
+{
+	const int ret = inccl_node_check(group, limit, err);
+
+	if (!ret)
+		inc_wait_poll(NULL, 0, RETRY_MS);
+	return ret;
+}
+
 int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
 		       const struct inccl_node_note *note, const int *fds, unsigned int n,
 		       struct inccl_limit *limit, struct inc_err *err)
@@ -188,10 +199,9 @@ int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
 
 	/* The kernel limits the descriptors of a user that are sent and not received yet. */
 	while ((ret = inccl_node_send(fd, note, fds, n)) == -EAGAIN || ret == -ETOOMANYREFS) {
-		ret = inccl_node_check(group, limit, err);
+		ret = wait_for_room(group, limit, err);
 		if (ret)
 			return ret;
-		inc_wait_poll(NULL, 0, RETRY_MS);
 	}
 	if (ret == -EPIPE || ret == -ECONNRESET)
 		return inccl_node_peer_gone(group, rank, err);
@@ -349,15 +359,17 @@ static void refuse(struct inccl_group *group, struct strangers *s, const char *w
 	s->told = true;
 }
 
-/* Accepts all who wait. Returns 0, or -errno if no more can be accepted. */
-static int admit(struct inccl_group *group, struct strangers *s)
+/* Accepts all who wait. Returns 0, or -errno with the reason if no more can be accepted. */
+static int admit(struct inccl_group *group, struct strangers *s, struct inc_err *err)
 {
 	for (;;) {
 		int fd = accept4(s->pfd[0].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+		if (fd < 0 && (errno == EAGAIN || errno == ECONNABORTED || errno == EINTR))
+			return 0;
 		if (fd < 0)
-			return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR ? 0
-											  : -errno;
+			return inc_err_set(err, errno, "meeting of this machine's ranks: %s",
+					   strerror(errno));
 		fd = inc_fd_high(fd);
 		if (!is_same_user(fd)) {
 			refuse(group, s, "a process of another user");
@@ -392,7 +404,7 @@ static int gather(struct inccl_group *group, struct inccl_node *node, struct inc
 	const struct inccl_node_note met = inccl_node_note_of(group, node, STEP_MET, -1);
 	struct strangers s = {.pfd = {{.fd = node->listener, .events = POLLIN}}, .n = 1};
 	unsigned int missing = node->ranks - 1;
-	int ret = 0, accepted = 0;
+	int ret = 0;
 
 	while (missing && !ret) {
 		ret = inccl_node_wait(group, s.pfd, s.n, limit, err);
@@ -410,10 +422,7 @@ static int gather(struct inccl_group *group, struct inccl_node *node, struct inc
 		/* strangers who never stop coming do not make this rank wait for ever */
 		ret = ret ?: inccl_node_check(group, limit, err);
 		if (!ret && missing && s.pfd[0].revents)
-			accepted = admit(group, &s);
-		if (accepted)
-			ret = inc_err_set(err, -accepted, "meeting of this machine's ranks: %s",
-					  strerror(-accepted));
+			ret = admit(group, &s, err);
 	}
 	while (s.n > 1)
 		forget(&s, 1, true);
@@ -436,13 +445,13 @@ static int come(struct inccl_group *group, struct inccl_node *node, const char *
 
 	node->sock[0] = fd;
 	while (!ret && connect(fd, (struct sockaddr *)&at, len)) {
+		ret = -errno;
+		if (ret != -EAGAIN)
+			break;
 		/* many strangers wait there, too, until rank 0 accepts them all */
-		if (errno != EAGAIN)
-			ret = -errno;
-		else if (inccl_node_check(group, limit, err))
-			return -ETIMEDOUT;
-		else
-			inc_wait_poll(NULL, 0, RETRY_MS);
+		ret = wait_for_room(group, limit, err);
+		if (ret)
+			return ret;
 	}
 	if (!ret && !is_same_user(fd))
 		ret = -EACCES;

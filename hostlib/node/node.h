@@ -39,8 +39,8 @@ void inccl_node_free(struct inccl_node *node);
 int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit,
 		      struct inc_err *err);
 /* Informs the other ranks that this one cannot create the group's communicator `index`, or cannot
- * use it (comm, otherwise NULL). inccl_node_create() has done so if it has failed. error: positive
- */
+ * use it (comm, otherwise NULL). The others may have a communicator by then, whose segment fails.
+ * error: positive */
 void inccl_node_refuse(struct inccl_group *group, const struct inccl_communicator *comm,
 		       long long index, int error, const char *text);
 
