@@ -195,11 +195,12 @@ static void explain_listen(const struct inc_ctl *ctl, unsigned int port, int err
 		inc_err_set(err, error, "cannot listen on %s:%u: %s", ctl->opt.listen, port,
 			    strerror(error));
 	else
-		inc_err_set(err, error,
-			    "cannot listen on %s:%u: %s; 'ss -tanp sport = :%u' shows by whom, and "
-			    "'sysctl -w net.ipv4.ip_local_reserved_ports=%u' keeps outgoing "
-			    "connections off the port",
-			    ctl->opt.listen, port, strerror(error), port, port);
+		inc_err_set(
+			err, error,
+			"cannot listen on %s:%u: %s; 'ss -tanp sport = :%u' shows the program, and "
+			"'sysctl -w net.ipv4.ip_local_reserved_ports=%u' keeps outgoing "
+			"connections off the port",
+			ctl->opt.listen, port, strerror(error), port, port);
 }
 
 /* Listens for TCP connections on *port. If that is 0, the kernel chooses the port, which *port then

@@ -14,12 +14,12 @@
 #pragma GCC visibility pop
 #include "hostlib/mpi/front.h"
 
+#define WINDOWS "OMPI_MCA_osc"
+static bool sets_windows; /* this library has set WINDOWS */
+
 /* Debian's Open MPI has windows between hosts that only use TCP, but its configuration disables
  * them (osc = ^ucx,pt2pt). Without windows each collective ends with one of MPI. If several threads
  * call MPI, these windows do not work, and print an error. */
-#define WINDOWS "OMPI_MCA_osc"
-static bool sets_windows;
-
 static void allow_windows(int level)
 {
 	const char *controller = getenv("INCCL_CONTROLLER");
