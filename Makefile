@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# One make for the whole tree: each room's room.mk declares what the room builds, and make knows all
+# One make for the whole tree: each room's Makefile declares what the room builds, and make knows all
 # dependencies. So any number of jobs may run, and nothing is built twice.
 # What make builds is printed a target at a time. What a program prints that runs under make, such as the
 # tests, is printed as it comes.
@@ -17,9 +17,9 @@ endif
 .SECONDARY:
 include common.mk
 
-# What is built and installed, each after what it uses. Tests come last (selftests/room.mk).
+# What is built and installed, each after what it uses. Tests come last (selftests/Makefile).
 PRODUCT := lib bpf loader userspace controller hostlib topo docs docs/man docs/completion
-include $(PRODUCT:%=%/room.mk) selftests/room.mk scripts/packages.mk
+include $(PRODUCT:%=%/Makefile) selftests/Makefile scripts/packages.mk
 
 .PHONY: all tests deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format \
 	compile_commands.json clean help

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Settings and rules that every room's room.mk uses. The top Makefile includes this file first, and make
+# Settings and rules that every room's Makefile uses. The top Makefile includes this file first, and make
 # runs in the top folder, so every path is relative to that folder. An object is
 # build/obj/FLAVOUR/PATH.o; programs and libraries lie in build/, those of tests in build/selftests/.
 B := build
@@ -90,7 +90,7 @@ FLAGS_openmpi = $(FLAGS_plain) $(if $(OPENMPI_H),-isystem $(dir $(OPENMPI_H)))
 COMPUTING := benchmarks orders reduce sim unit
 $(B)/obj/plain/selftests/%.o: ROOM_OPT = -O1 -g1
 $(foreach room,$(COMPUTING),$(eval $(B)/obj/plain/selftests/$(room)/%.o: ROOM_OPT =))
-# EXTRA: what one object needs beside its flavour (set for the object, in its room's room.mk).
+# EXTRA: what one object needs beside its flavour (set for the object, in its room's Makefile).
 define flavour_rule
 $(B)/obj/$(1)/%.o: %.c common.mk
 	@mkdir -p $$(@D)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Each room's Makefile includes this file: `make -C ROOM`, or make in the room's folder, is `make ROOM`
-# of the top Makefile, which builds what the room needs of the others as well.
+# A room's Makefile includes this file if it is called alone: `make -C ROOM`, or make in the room's
+# folder, is `make ROOM` of the top Makefile, which builds what the room needs of the others as well.
 TOP := $(patsubst %/scripts/alone.mk,%,$(abspath $(lastword $(MAKEFILE_LIST))))
 ROOM := $(patsubst $(TOP)/%,%,$(CURDIR))
 

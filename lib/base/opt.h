@@ -2,8 +2,8 @@
 /*
  * The command line of a program as one table. The table is used to parse the command line, to
  * check its values and to print --help. It also yields the middle of the man page (--help=man, for
- * docs/man/room.mk) and the completion files of shells (--help=bash, --help=zsh, for
- * docs/completion/room.mk).
+ * docs/man/Makefile) and the completion files of shells (--help=bash, --help=zsh, for
+ * docs/completion/Makefile).
  *
  * A program describes its options in a struct inc_program, and reads its command line with
  * inc_opt_parse(). That stores the values in a struct of the program, which is called the settings.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * --help=bash and --help=zsh print a program's table as a completion file of that shell. `make`
- * writes the files (docs/completion/room.mk), so a new option is completed without another line of
+ * writes the files (docs/completion/Makefile), so a new option is completed without another line of
  * text.
  */
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * --help=man prints the parts of a program's man page that its table has, in the macros of man(7).
- * docs/man/room.mk joins these parts to the rest of the page, which is written by hand.
+ * docs/man/Makefile joins these parts to the rest of the page, which is written by hand.
  */
 #include <ctype.h>
 #include <string.h>

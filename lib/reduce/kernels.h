@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The loops behind operate.h and floats.h, with a table of them for each instruction set. All sets
- * have the same C (kernels_int.h, kernels_float.h, kernels_native.h). The build (lib/room.mk)
+ * have the same C (kernels_int.h, kernels_float.h, kernels_native.h). The build (lib/Makefile)
  * compiles this C once for each set and type, by INC_SET and INC_TYPE (part_int.c, part_float.c,
  * set.c). operate.c chooses a set, and tests run all of them.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The instruction set for which a source of the loops is compiled. lib/room.mk defines INC_SET as
+ * The instruction set for which a source of the loops is compiled. lib/Makefile defines INC_SET as
  * the set's name, and another macro that ends with that name. INC_TARGET lets the compiler use the
  * set's instructions in one function.
  */

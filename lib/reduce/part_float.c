@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The loops of one floating-point type, INC_TYPE, with the instructions of one set, INC_SET
- * (lib/room.mk compiles this once for each pair). */
+ * (lib/Makefile compiles this once for each pair). */
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/kernels_float.h"
 #include "lib/reduce/kernels_native.h"

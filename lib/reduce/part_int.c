@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The loops of the integers of one size, INC_TYPE and uINC_TYPE, with the instructions of one set,
- * INC_SET (lib/room.mk compiles this once for each size and set). */
+ * INC_SET (lib/Makefile compiles this once for each size and set). */
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/kernels_int.h"
 #include "lib/reduce/kernels_target.h"

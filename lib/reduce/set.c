@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of one instruction set, INC_SET (lib/room.mk compiles this once for each). */
+/* The table of one instruction set, INC_SET (lib/Makefile compiles this once for each). */
 #include <string.h>
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/kernels_float.h"

@@ -172,7 +172,7 @@ void __tsan_init(void)
 }
 
 /* Replaces memcpy() and memset(). The compiler generates calls of them from accesses that it could
- * have instrumented. The objects' symbols are renamed (room.mk). */
+ * have instrumented. The objects' symbols are renamed (Makefile). */
 void *orders_memcpy(void *to, const void *from, size_t size);
 void *orders_memcpy(void *to, const void *from, size_t size)
 {

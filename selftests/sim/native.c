@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The expected result for floats that switches add natively. Each switch adds its children's values
  * in the order of the lowest ranks below them, and rounds once. A rank's result is compared with
- * it. selftests/reduce has the arithmetic. Other files use the same names, so room.mk makes its
- * symbols local. */
+ * it. selftests/reduce has the arithmetic. Other files use the same names, so the Makefile makes
+ * its symbols local. */
 #include "collective.h"
 #include "selftests/reduce/numbers.h"
 
