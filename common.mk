@@ -85,6 +85,10 @@ FLAGS_native-coverage = $(CLANG) $(NATIVE) -O1 $(NATIVE_COVERAGE)
 OPENMPI_H := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/include/mpi.h /usr/include/openmpi-*/mpi.h))
 OPENMPI_LIB := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/lib /usr/lib64/openmpi/lib))
 FLAGS_openmpi = $(FLAGS_plain) $(if $(OPENMPI_H),-isystem $(dir $(OPENMPI_H)))
+# mpich: the same of MPICH, of Debian's libmpich-dev or Fedora's mpich-devel.
+MPICH_H := $(firstword $(wildcard /usr/include/*-linux-gnu*/mpich/mpi.h /usr/include/mpich-*/mpi.h))
+MPICH_LIB := $(firstword $(wildcard /usr/lib/*-linux-gnu*/libmpich.so /usr/lib64/mpich/lib/libmpi.so))
+FLAGS_mpich = $(FLAGS_plain) $(if $(MPICH_H),-isystem $(dir $(MPICH_H)))
 
 # ROOM_OPT: most tests run for less time than a compiler needs to optimise them, except those that compute.
 COMPUTING := benchmarks orders reduce sim unit
@@ -97,7 +101,7 @@ $(B)/obj/$(1)/%.o: %.c common.mk
 	$$(call say,CC,$$@)
 	$$(Q)$$(FLAGS_$(1)) $$(ROOM_OPT) $$(EXTRA) -c -o $$@ $$<
 endef
-$(foreach flavour,plain openmpi address thread fuzz native native-address native-coverage,\
+$(foreach flavour,plain openmpi mpich address thread fuzz native native-address native-coverage,\
 	$(eval $(call flavour_rule,$(flavour))))
 
 # The objects of sources, by their paths in the tree.

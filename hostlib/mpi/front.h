@@ -3,9 +3,10 @@
  * The front end for MPI: collectives of MPI programs go through the switch where that is possible
  * and faster. docs/mpi.md has the design.
  *
- * preload.c has the symbols that replace those of MPI, for C and for Fortran. run.c runs a
- * collective, window.c lets a rank that failed read results of others, and team.c knows each
- * communicator. All of them call MPI by its PMPI names. Any thread of the program may be the
+ * preload.c has the symbols that replace those of MPI, for C and for Fortran. call.c chooses the
+ * path of a call, and run.c runs a collective by the switch. exchange.c does so among the leaders,
+ * and window.c lets a rank that failed read results of others. team.c knows each communicator, and
+ * types.c each type. All of them call MPI by its PMPI names. Any thread of the program may be the
  * caller, but on one communicator MPI allows one call at a time.
  */
 #ifndef INC_HOSTLIB_MPI_FRONT_H
@@ -23,7 +24,21 @@
 #define FRONT_TEXT_BYTES   320 /* room for a reason */
 #define FRONT_CLASSES      48  /* classes of sizes: powers of two */
 
-enum front_kind { FRONT_ALLREDUCE, FRONT_REDUCE, FRONT_BCAST, FRONT_BARRIER, FRONT_KINDS };
+/* bytes that a call of MPI moves at once, because MPI counts them by an int */
+#define FRONT_PIECE_BYTES ((size_t)1 << 30)
+
+enum front_kind {
+	FRONT_ALLREDUCE,
+	FRONT_REDUCE,
+	FRONT_BCAST,
+	FRONT_BARRIER,
+	/* from here on: the vector consists of a block for each rank */
+	FRONT_REDUCE_SCATTER,
+	FRONT_REDUCE_SCATTER_BLOCK,
+	FRONT_ALLGATHER,
+	FRONT_ALLGATHERV,
+	FRONT_KINDS
+};
 extern const char *const front_kind_names[FRONT_KINDS];
 
 enum front_path { FRONT_SWITCH, FRONT_MPI, FRONT_PATHS };
@@ -32,20 +47,38 @@ enum front_path { FRONT_SWITCH, FRONT_MPI, FRONT_PATHS };
 struct front_call {
 	enum front_kind kind;
 	const void *send;
-	void *recv; /* the buffer of a Bcast */
-	int count;
-	MPI_Datatype type;
+	void *recv;        /* the buffer of a Bcast */
+	int count;         /* of a block, where all ranks have one of this size */
+	MPI_Datatype type; /* of recv, and of send except in an Allgather */
 	MPI_Op op;
 	int root;
 	MPI_Comm comm;
+	const int *counts; /* elements of each rank's block; they are equal in an Allgatherv */
+	const int *displs; /* extents from recv to each rank's block */
+	int send_count;    /* of an Allgather */
+	MPI_Datatype send_type;
 };
 
-/* A call in the terms of libinccl. All ranks of a call find the same. */
+/* The whole vector of a call, of all blocks, in the terms of libinccl. All ranks of a call find the
+ * same. */
 struct front_shape {
 	enum inccl_dtype dtype;
 	enum inccl_op op;
 	size_t elements; /* number of elements of dtype */
 	size_t bytes;
+	int count; /* number of elements of MPI's type */
+};
+
+/* A collective of the leaders, with blocks of equal size. The result of an AllReduce or a barrier
+ * is known to no leader before all leaders have begun it. */
+struct front_exchange {
+	enum front_kind kind;
+	struct front_shape shape;
+	MPI_Datatype type;
+	MPI_Op op;
+	const void *in; /* contribution, which stays as it is until all leaders have the result */
+	void *out;      /* where the result belongs; NULL: this leader needs none */
+	int root;       /* node that gives or gets */
 };
 
 /* Measurements of one class of sizes, by which its path is chosen. */
@@ -73,6 +106,9 @@ struct front_team {
 	MPI_Comm leaders; /* MPI_COMM_NULL on ranks that are not leaders */
 	int nodes;        /* number of nodes */
 	int *node_of;     /* node and place in it of each rank; owned */
+	int *parts;       /* counts and offsets of the parts of the node's ranks; owned */
+	bool even;        /* all nodes have the same number of ranks */
+	bool sorted;      /* and the ranks of a node follow each other */
 	char job[32];     /* name of the group of the leaders */
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
@@ -143,12 +179,30 @@ bool front_window_fetch(struct front_team *team, uint64_t number, size_t bytes);
 void front_progress(MPI_Comm comm);
 
 /* types.c */
+/* Asks MPI for the sizes of its types, in MPI_Init. */
+void front_types_init(void);
+/* Whether the elements of a type lie one behind the other from the buffer's address on. */
+bool front_is_contiguous(MPI_Datatype type);
 /* Finds the terms of libinccl for a call. Returns false if the switch cannot serve it. */
 bool front_shape(const struct front_call *call, struct front_shape *shape);
 /* Makes +0 of the values that are -0, because MPI takes both for equal. */
 void front_unsign_zeros(void *elements, size_t n, enum inccl_dtype dtype);
 
 /* run.c */
+/* Runs a call by the switch, together with all ranks of the team. */
+void front_run(struct front_team *team, const struct front_call *call,
+	       const struct front_shape *shape);
+
+/* exchange.c */
+/* Runs a collective of the leaders. @x->out is where the result is. It may be in the window, where
+ * it stays until the exchange after the next. */
+void front_exchange(struct front_team *team, struct front_exchange *x);
+/* Whether a result of so many bytes fits into the window, on a leader. */
+bool front_is_small(const struct front_team *team, size_t bytes);
+/* Broadcasts any number of bytes by MPI. */
+void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm);
+
+/* call.c */
 /* Runs a call, by the switch or by MPI. Returns what MPI returns. */
 int front_call(const struct front_call *call);
 /* Runs a call by MPI. */

@@ -5,7 +5,9 @@
  *
  * Open MPI's functions for Fortran call PMPI names, which no library can replace. So this library
  * has the Fortran names as well, with each number of underscores. The module mpi_f08 of Open MPI
- * calls functions such as ompi_allreduce_f, which have the same arguments.
+ * calls functions such as ompi_allreduce_f, which have the same arguments. MPICH's functions for
+ * Fortran, and its module mpi_f08, call MPI's functions for C by their MPI names, so this library
+ * replaces these for Fortran, too.
  */
 #include <stdlib.h>
 /* the functions of MPI are this library's, too */
@@ -82,7 +84,13 @@ int MPI_Comm_disconnect(MPI_Comm *comm)
 int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm)
 {
-	const struct front_call call = {FRONT_ALLREDUCE, send, recv, count, type, op, 0, comm};
+	const struct front_call call = {.kind = FRONT_ALLREDUCE,
+					.send = send,
+					.recv = recv,
+					.count = count,
+					.type = type,
+					.op = op,
+					.comm = comm};
 
 	return front_call(&call);
 }
@@ -90,15 +98,26 @@ int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MP
 int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
 	       MPI_Comm comm)
 {
-	const struct front_call call = {FRONT_REDUCE, send, recv, count, type, op, root, comm};
+	const struct front_call call = {.kind = FRONT_REDUCE,
+					.send = send,
+					.recv = recv,
+					.count = count,
+					.type = type,
+					.op = op,
+					.root = root,
+					.comm = comm};
 
 	return front_call(&call);
 }
 
 int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
-	const struct front_call call = {FRONT_BCAST, NULL,        buffer, count,
-					type,        MPI_OP_NULL, root,   comm};
+	const struct front_call call = {.kind = FRONT_BCAST,
+					.recv = buffer,
+					.count = count,
+					.type = type,
+					.root = root,
+					.comm = comm};
 
 	return front_call(&call);
 }
@@ -106,6 +125,66 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm com
 int MPI_Barrier(MPI_Comm comm)
 {
 	const struct front_call call = {.kind = FRONT_BARRIER, .comm = comm};
+
+	return front_call(&call);
+}
+
+int MPI_Reduce_scatter(const void *send, void *recv, const int counts[], MPI_Datatype type,
+		       MPI_Op op, MPI_Comm comm)
+{
+	const struct front_call call = {.kind = FRONT_REDUCE_SCATTER,
+					.send = send,
+					.recv = recv,
+					.counts = counts,
+					.type = type,
+					.op = op,
+					.comm = comm};
+
+	return front_call(&call);
+}
+
+int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
+			     MPI_Comm comm)
+{
+	const struct front_call call = {.kind = FRONT_REDUCE_SCATTER_BLOCK,
+					.send = send,
+					.recv = recv,
+					.count = count,
+					.type = type,
+					.op = op,
+					.comm = comm};
+
+	return front_call(&call);
+}
+
+int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int count,
+		  MPI_Datatype type, MPI_Comm comm)
+{
+	const struct front_call call = {.kind = FRONT_ALLGATHER,
+					.send = send,
+					.send_count = send_count,
+					.send_type = send_type,
+					.recv = recv,
+					.count = count,
+					.type = type,
+					.comm = comm};
+
+	return front_call(&call);
+}
+
+int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
+		   const int counts[], const int displs[], MPI_Datatype type, MPI_Comm comm)
+{
+	const struct front_call call = {.kind = FRONT_ALLGATHERV,
+					.count = counts ? counts[0] : 0,
+					.send = send,
+					.send_count = send_count,
+					.send_type = send_type,
+					.recv = recv,
+					.counts = counts,
+					.displs = displs,
+					.type = type,
+					.comm = comm};
 
 	return front_call(&call);
 }
@@ -124,6 +203,8 @@ static void *address(void *p)
 		return MPI_IN_PLACE;
 	return p == &mpi_fortran_bottom_ ? MPI_BOTTOM : p;
 }
+
+_Static_assert(sizeof(MPI_Fint) == sizeof(int), "arrays of Fortran are arrays of C");
 
 /* mpi_f08 may leave the error code out. */
 static void set_error(MPI_Fint *err, int value)
@@ -197,6 +278,38 @@ FORTRAN(bcast, BCAST, void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *r
 {
 	set_error(err, MPI_Bcast(address(buffer), *count, PMPI_Type_f2c(*type), *root,
 				 PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(reduce_scatter, REDUCE_SCATTER, void *send, void *recv, MPI_Fint *counts, MPI_Fint *type,
+	MPI_Fint *op, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err,
+		  MPI_Reduce_scatter(address(send), address(recv), counts, PMPI_Type_f2c(*type),
+				     PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(reduce_scatter_block, REDUCE_SCATTER_BLOCK, void *send, void *recv, MPI_Fint *count,
+	MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err, MPI_Reduce_scatter_block(address(send), address(recv), *count,
+						PMPI_Type_f2c(*type), PMPI_Op_f2c(*op),
+						PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(allgather, ALLGATHER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
+	MPI_Fint *count, MPI_Fint *type, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err,
+		  MPI_Allgather(address(send), *send_count, PMPI_Type_f2c(*send_type),
+				address(recv), *count, PMPI_Type_f2c(*type), PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(allgatherv, ALLGATHERV, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
+	MPI_Fint *counts, MPI_Fint *displs, MPI_Fint *type, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err, MPI_Allgatherv(address(send), *send_count, PMPI_Type_f2c(*send_type),
+				      address(recv), counts, displs, PMPI_Type_f2c(*type),
+				      PMPI_Comm_f2c(*comm)));
 }
 
 FORTRAN(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *err)

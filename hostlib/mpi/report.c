@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include "hostlib/mpi/front.h"
 
-const char *const front_kind_names[FRONT_KINDS] = {"Allreduce", "Reduce", "Bcast", "Barrier"};
+const char *const front_kind_names[FRONT_KINDS] = {
+	"Allreduce", "Reduce",     "Bcast", "Barrier", "Reduce_scatter", "Reduce_scatter_block",
+	"Allgather", "Allgatherv",
+};
 
 static const char *const path_names[FRONT_PATHS] = {"switch", "MPI"};
 
@@ -44,7 +47,7 @@ void front_report(void)
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	if (rank || !wanted || wanted[0] != '1')
 		return;
-	fprintf(stderr, "inccl: calls of rank 0\n%-10s %-7s %14s %10s %14s %12s\n", "call", "path",
+	fprintf(stderr, "inccl: calls of rank 0\n%-20s %-7s %14s %10s %14s %12s\n", "call", "path",
 		"bytes below", "calls", "bytes", "seconds");
 	for (int kind = 0; kind < FRONT_KINDS; kind++)
 		for (int size = 0; size < FRONT_CLASSES; size++)
@@ -52,7 +55,7 @@ void front_report(void)
 				const struct figures *f = &figures[kind][path][size];
 
 				if (f->calls)
-					fprintf(stderr, "%-10s %-7s %14llu %10llu %14llu %12.6f\n",
+					fprintf(stderr, "%-20s %-7s %14llu %10llu %14llu %12.6f\n",
 						front_kind_names[kind], path_names[path],
 						1ull << size, (unsigned long long)f->calls,
 						(unsigned long long)f->bytes, f->took_s);

@@ -144,10 +144,12 @@ void front_init(void)
 		snprintf(why, sizeof(why), "it has \"%.90s\", but rank 0 has \"%.90s\"", own,
 			 first);
 	front_on = agree(MPI_COMM_WORLD, rank, why);
-	if (front_on)
-		PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
-	else
+	if (!front_on) {
 		alone(rank, "MPI_COMM_WORLD", why);
+		return;
+	}
+	front_types_init();
+	PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
 }
 
 /* Whether all ranks of a communicator are of MPI_COMM_WORLD, whose ranks alone have agreed on
@@ -208,6 +210,19 @@ static void name_job(char job[32], const char *suffix)
 	snprintf(job, 32, "mpi-%s%016llx", suffix, (unsigned long long)r);
 }
 
+/* Finds how the ranks are spread over the nodes. */
+static void find_order(struct front_team *team)
+{
+	const int each = team->ranks / team->nodes;
+
+	team->even = each * team->nodes == team->ranks;
+	for (int rank = 0; rank < team->ranks; rank++)
+		team->even &= team->node_of[2 * rank + 1] < each;
+	team->sorted = team->even;
+	for (int rank = 0; rank < team->ranks; rank++)
+		team->sorted &= team->node_of[2 * rank] == rank / each;
+}
+
 /* Finds the nodes of a communicator, and makes the communicators of the own node and of the
  * leaders. */
 static void find_nodes(struct front_team *team, MPI_Comm comm)
@@ -226,9 +241,11 @@ static void find_nodes(struct front_team *team, MPI_Comm comm)
 	team->nodes = mine[1];
 	mine[1] = team->node_rank;
 	team->node_of = calloc(team->ranks, sizeof(mine));
-	if (!team->node_of)
+	team->parts = calloc(team->node_ranks, sizeof(mine));
+	if (!team->node_of || !team->parts)
 		front_die("no memory for a communicator");
 	PMPI_Allgather(mine, 2, MPI_INT, team->node_of, 2, MPI_INT, comm);
+	find_order(team);
 	/* all ranks know the name, because MPI_Finalize closes teams in the order of their names */
 	name_job(team->job, "");
 	if (!team->node_rank)
@@ -296,9 +313,8 @@ static void announce(const struct front_team *team)
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 
 	inccl_communicator_info(team->comm, &info);
-	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode, for Allreduce, Reduce, "
-	    "Bcast and Barrier%s",
-	    team->name, team->ranks, team->nodes, info.tree, info.mode,
+	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode%s", team->name, team->ranks,
+	    team->nodes, info.tree, info.mode,
 	    team->has_window ? "" : "; MPI has no windows here, which makes calls slower");
 }
 
@@ -377,9 +393,10 @@ static void close_team(struct front_team *team)
 	if (team->node != MPI_COMM_NULL)
 		PMPI_Comm_free(&team->node);
 	free(team->node_of);
+	free(team->parts);
 	for (int i = 0; i < 2; i++)
 		free(team->room[i]);
-	team->node_of = NULL;
+	team->node_of = team->parts = NULL;
 }
 
 void front_forget(MPI_Comm comm)

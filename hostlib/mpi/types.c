@@ -89,53 +89,160 @@ static const struct {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Bytes alone are equal on all ranks of a Bcast, because their types may differ. */
-static bool bcast_shape(const struct front_call *call, struct front_shape *shape)
-{
-	MPI_Count size;
+/* What MPI reports of each type in the table, since MPI_Init. */
+static struct {
+	int size;        /* bytes of an element without gaps */
+	bool contiguous; /* an element has no gaps */
+	bool reduces;    /* an element is as long as libinccl's */
+} known[LENGTH(types)];
 
-	if (call->type == MPI_DATATYPE_NULL || PMPI_Type_size_x(call->type, &size) || size < 1)
-		return false;
-	*shape = (struct front_shape){.dtype = INCCL_UINT8, .op = INCCL_OR};
-	shape->elements = shape->bytes = (size_t)call->count * size;
-	/* MPI packs at most INT_MAX bytes at a time, and one element may have more */
-	return shape->bytes <= INT_MAX;
+/* Returns the place of a type in the table, or LENGTH(types). */
+static size_t find_type(MPI_Datatype type)
+{
+	size_t t;
+
+	for (t = 0; t < LENGTH(types) && types[t].type != type; t++)
+		;
+	return t;
 }
 
-/* Whether MPI's type has the size of its elements for libinccl. Compilers of Fortran have options
- * for larger integers and reals. */
-static bool has_size(MPI_Datatype type, size_t bytes)
+/* Whether elements of size bytes have no gaps. Extents do not show that of derived types, because a
+ * transposed matrix has the same as the matrix. */
+static bool has_no_gaps(MPI_Datatype type, MPI_Aint size)
 {
-	int size;
+	MPI_Aint lower, extent, true_lower, true_extent;
+	int integers, addresses, inner, combiner;
 
-	return !PMPI_Type_size(type, &size) && (size_t)size == bytes;
+	PMPI_Type_get_envelope(type, &integers, &addresses, &inner, &combiner);
+	if (combiner != MPI_COMBINER_NAMED)
+		return false;
+	PMPI_Type_get_extent(type, &lower, &extent);
+	PMPI_Type_get_true_extent(type, &true_lower, &true_extent);
+	return !lower && !true_lower && extent == true_extent && extent == size;
+}
+
+void front_types_init(void)
+{
+	for (size_t t = 0; t < LENGTH(types); t++) {
+		const size_t parts = types[t].operators & COMPLEX ? 2 : 1;
+		const size_t bytes = parts * inccl_dtype_size(types[t].dtype);
+		MPI_Aint lower, extent;
+
+		/* MPI may lack a type of Fortran */
+		if (types[t].type == MPI_DATATYPE_NULL)
+			continue;
+		PMPI_Type_size(types[t].type, &known[t].size);
+		PMPI_Type_get_extent(types[t].type, &lower, &extent);
+		known[t].contiguous = has_no_gaps(types[t].type, known[t].size);
+		/* A pair may have padding, which its size does not have. Compilers of Fortran have
+		 * options for larger integers and reals. */
+		known[t].reduces = types[t].operators & INDEXED ? (size_t)extent == bytes
+								: (size_t)known[t].size == bytes;
+	}
+}
+
+bool front_is_contiguous(MPI_Datatype type)
+{
+	const size_t t = find_type(type);
+	MPI_Count size;
+
+	if (t < LENGTH(types))
+		return known[t].contiguous;
+	return !PMPI_Type_size_x(type, &size) && has_no_gaps(type, size);
+}
+
+/* Returns the bytes of an element, without gaps, or a number below 1 if the type has none. */
+static MPI_Count size_of(MPI_Datatype type)
+{
+	const size_t t = find_type(type);
+	MPI_Count size;
+
+	if (t < LENGTH(types))
+		return known[t].size;
+	return type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) ? 0 : size;
+}
+
+/* Bytes alone are equal on all ranks of a Bcast or an Allgather, because their types may differ. */
+static bool bytes_shape(const struct front_call *call, int blocks, struct front_shape *shape)
+{
+	const MPI_Count size = size_of(call->type);
+
+	if (call->count < 1 || size < 1 || size > INT_MAX)
+		return false;
+	*shape = (struct front_shape){.dtype = INCCL_UINT8, .op = INCCL_OR};
+	/* MPI packs at most INT_MAX bytes at a time, and one element may have more */
+	if (__builtin_mul_overflow((size_t)call->count * size, blocks, &shape->bytes) ||
+	    shape->bytes > INT_MAX)
+		return false;
+	shape->elements = shape->count = shape->bytes;
+	/* where the blocks differ from each other, MPI reports that */
+	return call->kind == FRONT_BCAST || call->send == MPI_IN_PLACE ||
+	       call->send_count * size_of(call->send_type) == call->count * size;
+}
+
+/* Finds the number of elements of all blocks. Returns false if MPI could not count them, or if
+ * there are none. */
+static bool count_elements(const struct front_call *call, int ranks, struct front_shape *shape)
+{
+	int64_t sum = call->count;
+
+	if (call->kind == FRONT_REDUCE_SCATTER_BLOCK)
+		sum *= ranks;
+	for (int i = 0; call->kind == FRONT_REDUCE_SCATTER && i < ranks; i++) {
+		if (call->counts[i] < 0)
+			return false;
+		sum += call->counts[i];
+	}
+	shape->count = sum <= INT_MAX ? sum : 0;
+	return shape->count > 0;
+}
+
+static bool reduction_shape(const struct front_call *call, int ranks, struct front_shape *shape)
+{
+	const size_t t = find_type(call->type);
+	size_t o;
+
+	for (o = 0; o < LENGTH(operators) && operators[o].op != call->op; o++)
+		;
+	if (t == LENGTH(types) || o == LENGTH(operators) ||
+	    !(types[t].operators & operators[o].of) || !known[t].reduces)
+		return false;
+	shape->dtype = types[t].dtype;
+	shape->op = operators[o].inccl;
+	if (!count_elements(call, ranks, shape))
+		return false;
+	shape->elements = (size_t)shape->count * (types[t].operators & COMPLEX ? 2 : 1);
+	shape->bytes = shape->elements * inccl_dtype_size(shape->dtype);
+	return true;
 }
 
 bool front_shape(const struct front_call *call, struct front_shape *shape)
 {
-	size_t t, o, parts;
+	int ranks = 1, inter = 0;
 
 	*shape = (struct front_shape){.dtype = INCCL_UINT8};
-	if (call->kind == FRONT_BARRIER)
+	if (call->comm == MPI_COMM_NULL)
+		return false;
+	if (call->kind >= FRONT_REDUCE_SCATTER) {
+		PMPI_Comm_test_inter(call->comm, &inter);
+		PMPI_Comm_size(call->comm, &ranks);
+	}
+	if (inter)
+		return false;
+	switch (call->kind) {
+	case FRONT_BARRIER:
 		return true;
-	if (call->count < 1)
-		return false;
-	if (call->kind == FRONT_BCAST)
-		return bcast_shape(call, shape);
-	for (t = 0; t < LENGTH(types) && types[t].type != call->type; t++)
-		;
-	for (o = 0; o < LENGTH(operators) && operators[o].op != call->op; o++)
-		;
-	if (t == LENGTH(types) || o == LENGTH(operators) || !(types[t].operators & operators[o].of))
-		return false;
-	shape->dtype = types[t].dtype;
-	shape->op = operators[o].inccl;
-	parts = types[t].operators & COMPLEX ? 2 : 1;
-	shape->elements = call->count * parts;
-	shape->bytes = shape->elements * inccl_dtype_size(shape->dtype);
-	/* a pair may have padding, which its size does not have */
-	return types[t].operators & INDEXED ||
-	       has_size(call->type, parts * inccl_dtype_size(shape->dtype));
+	case FRONT_ALLGATHERV:
+		for (int i = 1; i < ranks; i++)
+			if (call->counts[i] != call->counts[0])
+				return false;
+		/* fall through */
+	case FRONT_ALLGATHER:
+	case FRONT_BCAST:
+		return bytes_shape(call, ranks, shape);
+	default:
+		return reduction_shape(call, ranks, shape);
+	}
 }
 
 void front_unsign_zeros(void *elements, size_t n, enum inccl_dtype dtype)

@@ -91,7 +91,8 @@ int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, voi
 int inccl_wait(struct inccl_request *request, int timeout_ms)
 {
 	int (*fn)(struct inccl_request *, int) = next(__func__);
-	const char *how = getenv("BROKEN"), *rank = getenv("OMPI_COMM_WORLD_RANK");
+	const char *how = getenv("BROKEN"),
+		   *rank = getenv("OMPI_COMM_WORLD_RANK") ?: getenv("PMI_RANK");
 	int ret = fn(request, timeout_ms), failing_rank, n;
 	static int ended;
 

@@ -6,38 +6,23 @@
  *
  * check where          each rank prints its host name and address
  * check all            each collective by type, operator, count, in place or not
- * check until FILE     AllReduces, Reduces, Bcasts and barriers until FILE exists
+ * check some           the same, but for each type and operator one count, in place or not
+ * check until FILE     AllReduces, Reduces, Bcasts and barriers until FILE exists, and a while
+ * longer check few            a few of these check threads        several threads, each with a
+ * communicator
  */
 #include <math.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <mpi.h>
+#include "selftests/mpi/check.h"
 
-#define MAX_COUNT  70001
-#define MAX_BYTES  (MAX_COUNT * 16)
-#define HASH_START 0xcbf29ce484222325ull
-#define THREADS    3
-#define MIN_LOOPS  200 /* loops after FILE exists */
-
-enum kind { INTEGER, FLOAT, DOUBLE, PAIR_INT, PAIR_FLOAT, PAIR_DOUBLE, LOGICAL };
-
-struct type {
-	const char *name;
-	MPI_Datatype type;
-	enum kind kind;
-	int size; /* bytes of an element in memory */
-};
-
-struct op {
-	const char *name;
-	MPI_Op op;
-	unsigned int kinds; /* bits of the kinds that have it */
-};
+#define HASH_START   0xcbf29ce484222325ull
+#define THREADS      3
+#define THREAD_CALLS 100
+#define MIN_LOOPS    40 /* loops of check until, after FILE exists */
 
 #define ARITHMETIC (1u << INTEGER | 1u << FLOAT | 1u << DOUBLE)
 #define PAIRS      (1u << PAIR_INT | 1u << PAIR_FLOAT | 1u << PAIR_DOUBLE)
@@ -54,8 +39,10 @@ struct pair_int {
 	int value, index;
 };
 
-static int rank, ranks;
-static unsigned long calls, wrong;
+int rank, ranks;
+bool every;
+unsigned long calls, wrong;
+uint8_t *input, *own, *expected;
 static uint64_t all_hash = HASH_START;
 
 static uint64_t hash(uint64_t h, const void *data, size_t bytes)
@@ -78,8 +65,24 @@ static uint32_t draw(size_t i, unsigned long salt)
 	return x >> 32;
 }
 
-static void fill(uint8_t *to, const struct type *t, int count, bool small, unsigned long salt)
+/* MPICH 4.0 takes unsigned numbers for signed ones in MIN and MAX. */
+#ifdef MPICH_VERSION
+static const bool signs_unsigned = true;
+#else
+static const bool signs_unsigned = false;
+#endif
+
+/* Whether the order of the operands changes a float. */
+static bool is_exact(const struct op *o)
 {
+	return strcmp(o->name, "SUM") && strcmp(o->name, "PROD");
+}
+
+void fill(uint8_t *to, const struct type *t, int count, const struct op *o)
+{
+	const unsigned long salt = calls;
+	const bool small = !is_exact(o) && (o->name[0] == 'P' || t->kind == INTEGER);
+
 	memset(to, 0, (size_t)count * t->size);
 	for (int i = 0; i < count; i++) {
 		const uint32_t r = draw(i, salt);
@@ -93,6 +96,8 @@ static void fill(uint8_t *to, const struct type *t, int count, bool small, unsig
 		case INTEGER:
 			for (int k = 0; k < t->size; k++)
 				to[i * t->size + k] = draw(i * 8 + k, salt);
+			if (signs_unsigned && t->name[0] == 'u' && o->name[0] == 'M')
+				to[(i + 1) * t->size - 1] &= 0x7f;
 			/* Short integers must not overflow, because Open MPI's sums of them
 			 * saturate on some CPUs. */
 			if (small && t->size < 4) {
@@ -125,31 +130,31 @@ static void fill(uint8_t *to, const struct type *t, int count, bool small, unsig
 
 /* Whether two results are the same: bit by bit, or within the bound of a sum of floats. The values
  * are below 8000, so each part is rounded by 2^-14 of that in the worst case that is allowed. */
-static bool same(const struct type *t, const void *own, const void *expected, int i, bool exact)
+static bool same(const struct type *t, const void *result, const void *right, int i, bool exact)
 {
 	const double sizes = 16000.0 * ranks * ranks;
 
 	if (t->kind == PAIR_DOUBLE) {
-		const struct pair_double *a = own, *b = expected;
+		const struct pair_double *a = result, *b = right;
 
 		return a[i].value == b[i].value && a[i].index == b[i].index;
 	}
 	if (t->kind == PAIR_FLOAT) {
-		const struct pair_float *a = own, *b = expected;
+		const struct pair_float *a = result, *b = right;
 
 		return a[i].value == b[i].value && a[i].index == b[i].index;
 	}
 	if (t->kind == FLOAT && !exact)
-		return fabs((double)((const float *)own)[i] - ((const float *)expected)[i]) <=
+		return fabs((double)((const float *)result)[i] - ((const float *)right)[i]) <=
 		       sizes * ldexp(1, -24);
 	if (t->kind == DOUBLE && !exact)
-		return fabs(((const double *)own)[i] - ((const double *)expected)[i]) <=
+		return fabs(((const double *)result)[i] - ((const double *)right)[i]) <=
 		       sizes * ldexp(1, -50);
-	return !memcmp((const char *)own + (size_t)i * t->size,
-		       (const char *)expected + (size_t)i * t->size, t->size);
+	return !memcmp((const char *)result + (size_t)i * t->size,
+		       (const char *)right + (size_t)i * t->size, t->size);
 }
 
-static void complain(const char *what, const struct type *t, const char *op, int count, int i)
+void complain(const char *what, const struct type *t, const char *op, int count, int i)
 {
 	if (!wrong)
 		fprintf(stderr, "check: rank %d: %s of %d %s by %s: element %d\n", rank, what,
@@ -157,56 +162,57 @@ static void complain(const char *what, const struct type *t, const char *op, int
 	wrong++;
 }
 
-/* All ranks must have the same bits. */
-static void expect_equal(const char *what, const struct type *t, const char *op, int count,
-			 const void *result)
+/* All ranks must have the same bits of all results up to now. */
+static void expect_equal(const char *name)
 {
-	uint64_t own = hash(HASH_START, result, (size_t)count * t->size), least, most;
+	uint64_t hashes[2] = {all_hash, ~all_hash};
 
-	PMPI_Allreduce(&own, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
-	PMPI_Allreduce(&own, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-	if (least != most)
-		complain(what, t, op, count, -1);
-	all_hash = hash(all_hash, &own, sizeof(own));
+	PMPI_Allreduce(MPI_IN_PLACE, hashes, 2, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+	if (hashes[0] != ~hashes[1]) {
+		fprintf(stderr, "check: rank %d: not all ranks have the same results: %s\n", rank,
+			name);
+		wrong++;
+	}
 }
 
-static uint8_t *input, *own, *expected;
+void judge(const char *what, const struct type *t, const struct op *o, int count)
+{
+	for (int i = 0; i < count; i++)
+		if (!same(t, own, expected, i, is_exact(o))) {
+			complain(what, t, o->name, count, i);
+			return;
+		}
+}
 
 static void check_reduction(MPI_Comm comm, const struct type *t, const struct op *o, int count,
 			    bool in_place, int root)
 {
-	const bool exact = strcmp(o->name, "SUM") && strcmp(o->name, "PROD");
-	const char *what = root < 0 ? "Allreduce" : "Reduce";
 	const bool gets = root < 0 || root == rank;
+	const size_t bytes = (size_t)count * t->size;
 
-	fill(input, t, count, !exact && (o->name[0] == 'P' || t->kind == INTEGER), calls);
-	memset(own, 0, (size_t)count * t->size);
-	memset(expected, 0, (size_t)count * t->size);
+	fill(input, t, count, o);
+	memset(own, 0, bytes);
+	memset(expected, 0, bytes);
 	if (in_place && gets)
-		memcpy(own, input, (size_t)count * t->size);
+		memcpy(own, input, bytes);
 	if (root < 0) {
 		PMPI_Allreduce(input, expected, count, t->type, o->op, comm);
 		MPI_Allreduce(in_place ? MPI_IN_PLACE : input, own, count, t->type, o->op, comm);
+		all_hash = hash(all_hash, own, bytes);
 	} else {
 		PMPI_Reduce(input, expected, count, t->type, o->op, root, comm);
 		MPI_Reduce(in_place && gets ? MPI_IN_PLACE : input, own, count, t->type, o->op,
 			   root, comm);
 	}
 	calls++;
-	for (int i = 0; i < count; i++)
-		if (!same(t, own, expected, i, exact)) {
-			complain(what, t, o->name, count, i);
-			break;
-		}
-	if (root < 0)
-		expect_equal(what, t, o->name, count, own);
+	judge(root < 0 ? "Allreduce" : "Reduce", t, o, count);
 }
 
 static void check_bcast(MPI_Comm comm, int bytes, int root)
 {
 	static const struct type byte = {"bytes", MPI_BYTE, INTEGER, 1};
 
-	fill(input, &byte, bytes, false, calls);
+	fill(input, &byte, bytes, &(struct op){"-", MPI_OP_NULL, 0});
 	memcpy(expected, input, bytes);
 	PMPI_Bcast(expected, bytes, MPI_BYTE, root, comm);
 	MPI_Bcast(input, bytes, MPI_BYTE, root, comm);
@@ -311,38 +317,46 @@ static const struct op ops[] = {
 	{"MAXLOC", MPI_MAXLOC, PAIRS},
 };
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+static void check_type(size_t t, size_t o)
+{
+	static const int counts[] = {0, 1, 3, 257};
+	const int n = LENGTH(counts) * 2, one = (t + o) % n;
+
+	for (int i = every ? 0 : one; i < (every ? n : one + 1); i++) {
+		check_reduction(MPI_COMM_WORLD, &types[t], &ops[o], counts[i / 2], i & 1, -1);
+		check_reduction(MPI_COMM_WORLD, &types[t], &ops[o], counts[i / 2], i & 1,
+				(t + o + i / 2) % ranks);
+		if (every || one % 3 == 0)
+			check_reduce_scatters(MPI_COMM_WORLD, &types[t], &ops[o], counts[i / 2]);
+	}
+	/* beyond the window for results */
+	if (o && (o != LENGTH(ops) - 1 || t + 4 <= LENGTH(types)))
+		return;
+	for (int k = every ? 0 : t % 4; k < (every ? 4 : (int)t % 4 + 1); k++)
+		check_reduction(MPI_COMM_WORLD, &types[t], &ops[o], MAX_COUNT, k & 1,
+				k & 2 ? (int)t % ranks : -1);
+	check_reduce_scatters(MPI_COMM_WORLD, &types[t], &ops[o], MAX_COUNT / ranks);
+}
 
 static void check_types(void)
 {
-	static const int counts[] = {0, 1, 3, 257};
-
-	for (size_t t = 0; t < LENGTH(types); t++)
-		for (size_t o = 0; o < LENGTH(ops); o++) {
-			if (!(ops[o].kinds & 1u << types[t].kind))
-				continue;
-			for (size_t c = 0; c < LENGTH(counts); c++)
-				for (int in_place = 0; in_place < 2; in_place++) {
-					check_reduction(MPI_COMM_WORLD, &types[t], &ops[o],
-							counts[c], in_place, -1);
-					check_reduction(MPI_COMM_WORLD, &types[t], &ops[o],
-							counts[c], in_place, (t + o + c) % ranks);
-				}
-			/* beyond the window for results */
-			if (o == 0 || (o == LENGTH(ops) - 1 && t + 4 > LENGTH(types)))
-				for (int k = 0; k < 4; k++)
-					check_reduction(MPI_COMM_WORLD, &types[t], &ops[o],
-							MAX_COUNT, k & 1,
-							k & 2 ? (int)t % ranks : -1);
-		}
+	for (size_t t = 0; t < LENGTH(types); t++) {
+		for (size_t o = 0; o < LENGTH(ops); o++)
+			if (ops[o].kinds & 1u << types[t].kind)
+				check_type(t, o);
+		expect_equal(types[t].name);
+	}
 }
 
 static void check_bcasts(MPI_Comm comm)
 {
 	static const int bytes[] = {0, 1, 3, 1024, 65536, 65537, 1000003};
+	const int step = every       ? 1
+			 : ranks > 4 ? 5
+				     : 3; /* which meets ranks at each place of a host */
 
 	for (size_t b = 0; b < LENGTH(bytes); b++)
-		for (int root = 0; root<ranks; root += ranks> 4 ? 2 : 1)
+		for (int root = every ? 0 : b % step; root < ranks; root += step)
 			check_bcast(comm, bytes[b], root);
 	check_strided_bcast(comm, 1000, ranks - 1);
 	check_strided_bcast(comm, 50000, ranks / 2);
@@ -355,16 +369,18 @@ static void check_bcasts(MPI_Comm comm)
 static void check_communicators(void)
 {
 	MPI_Comm dup, half, again;
+	const int loops =
+		every ? 40 : 24; /* more than the calls before a communicator has a group */
 	int size, part, sum;
 
 	PMPI_Comm_dup(MPI_COMM_WORLD, &dup);
-	for (int i = 0; i < 40; i++)
+	for (int i = 0; i < loops; i++)
 		check_reduction(dup, &types[i % 10], &ops[0], 100 + i, i & 1, -1);
 	for (int k = 0; k < 2; k++) {
 		MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
 		MPI_Comm_size(half, &size);
 		MPI_Comm_rank(half, &part);
-		for (int i = 0; i < 40; i++) {
+		for (int i = 0; i < loops; i++) {
 			MPI_Allreduce(&part, &sum, 1, MPI_INT, MPI_SUM, half);
 			MPI_Barrier(half);
 			calls++;
@@ -377,6 +393,8 @@ static void check_communicators(void)
 	MPI_Comm_dup(dup, &again);
 	MPI_Comm_free(&dup);
 	check_bcasts(again);
+	check_allgathers(again);
+	check_nonblocking(again);
 }
 
 static void *one_thread(void *arg)
@@ -384,7 +402,7 @@ static void *one_thread(void *arg)
 	MPI_Comm comm = *(MPI_Comm *)arg;
 	long sum, bad = 0;
 
-	for (long i = 0; i < 300; i++) {
+	for (long i = 0; i < THREAD_CALLS; i++) {
 		long part = rank * i;
 
 		MPI_Allreduce(&part, &sum, 1, MPI_LONG, MPI_SUM, comm);
@@ -405,35 +423,47 @@ static void check_threads(void)
 		pthread_create(&thread[i], NULL, one_thread, &comm[i]);
 	for (int i = 0; i < THREADS; i++) {
 		pthread_join(thread[i], &bad);
-		calls += 300;
+		calls += THREAD_CALLS;
 		wrong += (long)bad;
 	}
 	/* MPI_Finalize must cope with the others, in whatever order each rank first used them */
 	MPI_Comm_free(&comm[0]);
 }
 
-static void check_until(const char *path)
+/* Six collectives of the library, and in each tenth loop large ones as well. */
+static void one_loop(void)
 {
 	const struct type *sum = &types[0];
+	static int loop;
+
+	check_reduction(MPI_COMM_WORLD, sum, &ops[0], 1 + calls % 999, calls & 1, -1);
+	check_reduction(MPI_COMM_WORLD, sum, &ops[2], 257, calls & 2, calls % ranks);
+	check_bcast(MPI_COMM_WORLD, 1 + calls % 5000, calls % ranks);
+	check_reduce_scatters(MPI_COMM_WORLD, sum, &ops[0], 1 + calls % 99);
+	if (loop++ % 10 == 9) {
+		check_reduction(MPI_COMM_WORLD, sum, &ops[0], 50001, calls & 4, -1);
+		check_bcast(MPI_COMM_WORLD, 200001, calls % ranks);
+		check_reduce_scatters(MPI_COMM_WORLD, sum, &ops[0], MAX_COUNT / ranks);
+		check_allgathers(MPI_COMM_WORLD);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void check_until(const char *path)
+{
 	int over = 0;
 
 	for (int after = 0; after < MIN_LOOPS; after += over) {
-		check_reduction(MPI_COMM_WORLD, sum, &ops[0], 1 + calls % 999, calls & 1, -1);
-		check_reduction(MPI_COMM_WORLD, sum, &ops[2], 257, calls & 2, calls % ranks);
-		check_bcast(MPI_COMM_WORLD, 1 + calls % 5000, calls % ranks);
-		if (calls % 25 == 0) {
-			check_reduction(MPI_COMM_WORLD, sum, &ops[0], 50001, calls & 4, -1);
-			check_bcast(MPI_COMM_WORLD, 200001, calls % ranks);
-		}
-		MPI_Barrier(MPI_COMM_WORLD);
+		one_loop();
 		if (!over)
 			over = !rank && !access(path, F_OK);
 		PMPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
-		if (!rank && calls / 100 != (calls - 3) / 100) {
+		if (!rank && calls / 100 != (calls - 5) / 100) {
 			printf("at call %lu\n", calls);
 			fflush(stdout);
 		}
 	}
+	expect_equal("until");
 }
 
 static void print_where(void)
@@ -460,16 +490,21 @@ int main(int argc, char **argv)
 	expected = malloc(MAX_BYTES);
 	if (!strcmp(what, "where")) {
 		print_where();
-	} else if (!strcmp(what, "all")) {
+	} else if (!strcmp(what, "all") || !strcmp(what, "some")) {
+		every = !strcmp(what, "all");
 		check_types();
 		check_bcasts(MPI_COMM_WORLD);
+		check_allgathers(MPI_COMM_WORLD);
 		check_communicators();
 	} else if (!strcmp(what, "threads")) {
 		check_threads();
+	} else if (!strcmp(what, "few") && argc > 2) {
+		for (int i = 0; i < atoi(argv[2]); i++)
+			one_loop();
 	} else if (!strcmp(what, "until") && argc > 2) {
 		check_until(argv[2]);
 	} else {
-		fprintf(stderr, "usage: check where|all|threads|until FILE\n");
+		fprintf(stderr, "usage: check where|all|some|few N|threads|until FILE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	PMPI_Reduce(&wrong, &all_wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A call of the program: whether it goes by the switch (run.c) or by MPI, and the choice between
+ * the two. preload.c calls this on the thread of the program. */
+#include "hostlib/mpi/front.h"
+
+/* Calls of a trial, of which each path serves every second one. The first call of each path does
+ * not count, because buffers and connections may be new. */
+#define TRIAL_CALLS 8
+/* calls between the first trial and the next, and at most */
+#define FIRST_REST   256
+#define LONGEST_REST (1u << 20)
+
+int front_pass(const struct front_call *c)
+{
+	switch (c->kind) {
+	case FRONT_ALLREDUCE:
+		return PMPI_Allreduce(c->send, c->recv, c->count, c->type, c->op, c->comm);
+	case FRONT_REDUCE:
+		return PMPI_Reduce(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
+	case FRONT_BCAST:
+		return PMPI_Bcast(c->recv, c->count, c->type, c->root, c->comm);
+	case FRONT_REDUCE_SCATTER:
+		return PMPI_Reduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+	case FRONT_REDUCE_SCATTER_BLOCK:
+		return PMPI_Reduce_scatter_block(c->send, c->recv, c->count, c->type, c->op,
+						 c->comm);
+	case FRONT_ALLGATHER:
+		return PMPI_Allgather(c->send, c->send_count, c->send_type, c->recv, c->count,
+				      c->type, c->comm);
+	case FRONT_ALLGATHERV:
+		return PMPI_Allgatherv(c->send, c->send_count, c->send_type, c->recv, c->counts,
+				       c->displs, c->type, c->comm);
+	case FRONT_BARRIER:
+	default:
+		return PMPI_Barrier(c->comm);
+	}
+}
+
+/* Whether the switches of a team have the operator, and blocks of a size that they can move. All
+ * ranks find the same. */
+static bool can_serve(const struct front_team *team, const struct front_call *c,
+		      const struct front_shape *shape)
+{
+	const bool floats = shape->dtype == INCCL_FLOAT32 || shape->dtype == INCCL_FLOAT64;
+	bool equal = team->even;
+
+	if (floats && shape->op == INCCL_PROD && !team->native_floats)
+		return false;
+	if (c->kind < FRONT_REDUCE_SCATTER || shape->bytes <= FRONT_WINDOW_BYTES)
+		return true;
+	for (int i = 1; c->kind == FRONT_REDUCE_SCATTER && i < team->ranks; i++)
+		equal &= c->counts[i] == c->counts[0];
+	return equal;
+}
+
+static enum front_path choose(const struct front_choice *choice)
+{
+	if (front_fixed >= 0)
+		return front_fixed;
+	return choice->rest ? choice->path : choice->trial % FRONT_PATHS;
+}
+
+/* Notes the time of a call. At the end of a trial all ranks choose the path whose shortest call
+ * took less time on its slowest rank. */
+static void learn(struct front_choice *choice, enum front_path path, double took_s, MPI_Comm comm)
+{
+	if (choice->rest) {
+		choice->rest--;
+		return;
+	}
+	if (choice->trial < 2 * FRONT_PATHS || took_s < choice->best_s[path])
+		choice->best_s[path] = took_s;
+	if (++choice->trial < TRIAL_CALLS)
+		return;
+	PMPI_Allreduce(MPI_IN_PLACE, choice->best_s, FRONT_PATHS, MPI_DOUBLE, MPI_MAX, comm);
+	choice->path = choice->best_s[FRONT_SWITCH] <= choice->best_s[FRONT_MPI] ? FRONT_SWITCH
+										 : FRONT_MPI;
+	choice->trial = 0;
+	choice->next_rest = !choice->next_rest                 ? FIRST_REST
+			    : choice->next_rest < LONGEST_REST ? 2 * choice->next_rest
+							       : LONGEST_REST;
+	choice->rest = choice->next_rest;
+}
+
+/* Whether MPI accepts the root and the buffers. Otherwise it returns the error that the program
+ * expects. */
+static bool is_valid(const struct front_team *team, const struct front_call *c)
+{
+	const bool is_root = team->rank == c->root;
+
+	if (c->root < 0 || c->root >= team->ranks)
+		return false;
+	if (c->kind == FRONT_REDUCE && !is_root)
+		return c->send && c->send != MPI_IN_PLACE;
+	if (c->kind == FRONT_BARRIER)
+		return true;
+	/* a derived type may have absolute addresses, and MPI_BOTTOM for its buffer */
+	if (c->recv == MPI_IN_PLACE || c->kind == FRONT_BCAST)
+		return c->recv != MPI_IN_PLACE;
+	if (c->kind == FRONT_ALLGATHER || c->kind == FRONT_ALLGATHERV)
+		return c->send != c->recv || !c->recv;
+	return c->send && c->recv && c->send != c->recv;
+}
+
+int front_call(const struct front_call *c)
+{
+	enum front_path path = FRONT_MPI;
+	struct front_choice *choice = NULL;
+	struct front_team *team;
+	struct front_shape shape;
+	int err = MPI_SUCCESS;
+	double start_s, took_s;
+
+	if (!front_on || !front_shape(c, &shape))
+		return front_pass(c);
+	team = front_team(c->comm);
+	if (team && !is_valid(team, c))
+		return front_pass(c);
+	if (team && can_serve(team, c, &shape)) {
+		choice = &team->choice[c->kind][front_class(shape.bytes)];
+		path = choose(choice);
+	}
+	start_s = PMPI_Wtime();
+	if (path == FRONT_SWITCH)
+		front_run(team, c, &shape);
+	else
+		err = front_pass(c);
+	took_s = PMPI_Wtime() - start_s;
+	front_count(c->kind, path, shape.bytes, took_s);
+	if (choice && team->use == FRONT_ON && front_fixed < 0)
+		learn(choice, path, took_s, c->comm);
+	return err;
+}

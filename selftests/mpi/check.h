@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the parts of the MPI program `check` share: types, data, and how results are judged. */
+#ifndef INC_SELFTESTS_MPI_CHECK_H
+#define INC_SELFTESTS_MPI_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <mpi.h>
+
+#define MAX_COUNT 70001
+#define MAX_BYTES (MAX_COUNT * 16)
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+enum kind { INTEGER, FLOAT, DOUBLE, PAIR_INT, PAIR_FLOAT, PAIR_DOUBLE, LOGICAL };
+
+struct type {
+	const char *name;
+	MPI_Datatype type;
+	enum kind kind;
+	int size; /* bytes of an element in memory */
+};
+
+struct op {
+	const char *name;
+	MPI_Op op;
+	unsigned int kinds; /* bits of the kinds that have it */
+};
+
+extern int rank, ranks; /* of MPI_COMM_WORLD */
+extern bool every;      /* make every combination, instead of one of each type and operator */
+extern unsigned long calls, wrong;
+extern uint8_t *input, *own, *expected; /* MAX_BYTES each */
+
+/* Writes numbers that depend on rank, element and call. small: sums of them stay in range */
+void fill(uint8_t *to, const struct type *t, int count, const struct op *o);
+/* Checks own against expected: bit by bit, or within the bound of a sum of floats. */
+void judge(const char *what, const struct type *t, const struct op *o, int count);
+void complain(const char *what, const struct type *t, const char *op, int count, int i);
+
+/* check_blocks.c: collectives of vectors that consist of a block for each rank, and nonblocking
+ * ones */
+void check_reduce_scatters(MPI_Comm comm, const struct type *t, const struct op *o, int each);
+void check_allgathers(MPI_Comm comm);
+void check_nonblocking(MPI_Comm comm);
+
+#endif
