@@ -354,6 +354,11 @@ int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
 		add_variable(&w, o.mpich, limits->env.text[i]);
 	for (unsigned int i = 0; argv[i]; i++)
 		add(&w, argv[i], NULL);
+	if (w.n == LAB_MPI_WORDS - 1) {
+		inc_usage("the command, its variables and the launcher's words are more than %d",
+			  LAB_MPI_WORDS - 2);
+		return 2;
+	}
 	run.timeout_s = limits->timeout_s;
 	run.no_switch = o.no_switch;
 	run.no_addr = o.mpich;

@@ -3,10 +3,12 @@
  * leaders and their group of libinccl. All of that is agreed by collectives of MPI. */
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "hostlib/mpi/front.h"
 #include "lib/base/random.h"
@@ -23,6 +25,9 @@
 #define STALL_TIMEOUT_MS 600000
 /* the time limit of libinccl where there are no windows, and nothing else detects a failure */
 #define BLIND_TIMEOUT_MS 60000
+
+/* pause between two calls of MPI while a group is created */
+#define PAUSE_NS 1000000
 
 bool front_on;
 int front_fixed = -1;
@@ -263,27 +268,67 @@ void front_leave(struct front_team *team)
 	team->group = NULL;
 }
 
-/* Joins a group, and connects to the switch. On failure @why gets the reason. */
-static void join_group(struct front_team *team, const char *job, int rank, int size,
-		       char why[FRONT_TEXT_BYTES])
+/* A group that a leader joins. */
+struct joining {
+	struct front_team *team;
+	const char *job;
+	int rank, size;
+	char *why; /* the reason of a failure */
+	bool done; /* the team has the group and its communicator, or the reason */
+};
+
+/* Joins a group, and connects to the switch. It makes no call of MPI. */
+static void *join(void *arg)
 {
-	INCCL_OPTS(inccl_group_opts, group, .job = job, .rank = rank, .world_size = size,
+	struct joining *j = arg;
+	struct front_team *team = j->team;
+	INCCL_OPTS(inccl_group_opts, group, .job = j->job, .rank = j->rank, .world_size = j->size,
 		   .connect_timeout_ms = CONNECT_TIMEOUT_MS, .create_timeout_ms = CREATE_TIMEOUT_MS,
-		   .error = why, .error_size = FRONT_TEXT_BYTES);
+		   .error = j->why, .error_size = FRONT_TEXT_BYTES);
 	INCCL_OPTS(inccl_communicator_opts, comm,
 		   .timeout_ms = team->has_window ? STALL_TIMEOUT_MS : BLIND_TIMEOUT_MS,
-		   .create_timeout_ms = CREATE_TIMEOUT_MS, .error = why,
+		   .create_timeout_ms = CREATE_TIMEOUT_MS, .error = j->why,
 		   .error_size = FRONT_TEXT_BYTES);
 	int err = inccl_group_create(&group, &team->group);
 
-	if (!err && size > 1)
+	if (!err && j->size > 1)
 		err = inccl_communicator_create(team->group, &comm, &team->comm);
 	if (!err)
-		why[0] = 0;
-	else if (!why[0])
-		snprintf(why, FRONT_TEXT_BYTES, "%s", inccl_strerror(err));
+		j->why[0] = 0;
+	else if (!j->why[0])
+		snprintf(j->why, FRONT_TEXT_BYTES, "%s", inccl_strerror(err));
 	if (err)
 		front_leave(team);
+	__atomic_store_n(&j->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Joins a group in a thread, while MPI moves messages of this process. Otherwise a large message
+ * that is under way might hold up a message of agree() behind it, and its receiver would come late.
+ * On failure @why gets the reason. */
+static void join_group(struct front_team *team, const char *job, int rank, int size,
+		       char why[FRONT_TEXT_BYTES])
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	struct joining joining = {team, job, rank, size, why, false};
+	sigset_t all, before;
+	pthread_t thread;
+	int err;
+
+	/* signals are for the threads of the program */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&thread, NULL, join, &joining);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err) {
+		join(&joining);
+		return;
+	}
+	while (!__atomic_load_n(&joining.done, __ATOMIC_ACQUIRE)) {
+		front_progress(MPI_COMM_WORLD);
+		nanosleep(&pause, NULL);
+	}
+	pthread_join(thread, NULL);
 }
 
 /* Joins a group of this leader alone, once in a process. A wrong address, a missing key or another

@@ -2,6 +2,7 @@
 """Other implementations of AllReduce that the benchmark runs on the hosts of a lab, over their links: Open MPI by each of
 its algorithms, and gloo's ring. A program that is missing is compiled, and its packages are installed."""
 import os
+import shutil
 import subprocess
 import tempfile
 
@@ -12,6 +13,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 120
 # Open MPI's algorithms, at the numbers that its component coll_tuned gives them.
 ALGORITHMS = ("default", "linear", "nonoverlapping", "recursive_doubling", "ring", "segmented_ring", "rabenseifner")
+
+
+def openmpi(name):
+    """A program of Open MPI, which has this name where another MPI is installed as well."""
+    return shutil.which(f"{name}.openmpi") or name
 
 
 def program(packages, source, *compiler):
@@ -43,7 +49,7 @@ class OpenMpi(costs.Program):
     def __init__(self, lab):
         super().__init__(lab)
         self.best = {}  # bytes: algorithm
-        self.path = program("mpi", "mpi_allreduce.c", "mpicc")
+        self.path = program("mpi", "mpi_allreduce.c", openmpi("mpicc"))
         self.files = tempfile.TemporaryDirectory()
         # All hosts of a lab have the machine's host name, by which Open MPI distinguishes nodes. So each host gets a name.
         self.agent = os.path.join(self.files.name, "agent")
@@ -61,7 +67,7 @@ class OpenMpi(costs.Program):
         options = {"plm_rsh_agent": self.agent, "pml": "ob1", "btl": "tcp,self", "btl_tcp_if_include": "eth0",
                    "oob_tcp_if_include": "eth0", "mpi_yield_when_idle": 1, "coll_tuned_use_dynamic_rules": 1,
                    "coll_tuned_allreduce_algorithm": ALGORITHMS.index(algorithm)}
-        words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--host",
+        words = [openmpi("mpirun"), "--allow-run-as-root", "--bind-to", "none", "--host",
                  ",".join(h["addr"] for h in self.lab.hosts), "-np", len(self.lab.hosts),
                  *(word for key, value in options.items() for word in ("--mca", key, value)),
                  self.path, costs.warmup(sizes), iterations, *sizes]

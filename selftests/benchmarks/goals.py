@@ -86,6 +86,16 @@ def of_node(rows):
                        "{:.2f}")
 
 
+def of_mpi(rows):
+    worst = min(rows, key=lambda r: r["ratio"])
+    yield at_least(f"an MPI program with the library beside Open MPI alone, worst of {len(rows)} "
+                   f"({worst['hosts']} hosts, {worst['per_host']} ranks each, {size_text(worst['bytes'])})", worst["ratio"], 0.95, "{:.2f}")
+    for r in rows:
+        if (r["hosts"], r["rate_mbit"], r["bytes"]) == (8, 1000, 1 << 24) and r["per_host"] < 8:
+            yield at_least(f"an MPI program, 8 hosts, {r['per_host']} ranks each, links of 1 Gbit/s, 16 MiB, beside Open MPI alone",
+                           r["ratio"], 1.6, "{:.2f}")
+
+
 def of_plan(rows):
     """Judges the predictions of inc-controller --plan."""
     ratios = [r["plan_us"] / r["time_us"] for r in rows if "plan_us" in r]
@@ -110,7 +120,7 @@ def of_pair(row, mpi, goal):
 def tables(rows):
     """The table of those measured figures that have a goal."""
     lines = []
-    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes), ("node", of_node)):
+    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes), ("node", of_node), ("mpi", of_mpi)):
         its = of_part(rows, part)
         if its:
             lines += judge(its)

@@ -21,7 +21,7 @@ class OpenMpi(competitors.OpenMpi):
         options = {"pml": "ob1", "btl": "vader,self", "oob_tcp_if_include": "eth0", "mpi_yield_when_idle": 1,
                    "coll_tuned_use_dynamic_rules": 1,
                    "coll_tuned_allreduce_algorithm": competitors.ALGORITHMS.index(algorithm)}
-        words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-np", RANKS,
+        words = [competitors.openmpi("mpirun"), "--allow-run-as-root", "--bind-to", "none", "--oversubscribe", "-np", RANKS,
                  *(word for key, value in options.items() for word in ("--mca", key, value)),
                  self.path, costs.warmup(sizes), iterations, *sizes]
         result = self.lab.exec(self.lab.hosts[0]["name"], "timeout", LIMIT_S, *words, timeout=LIMIT_S + 20, check=False)

@@ -466,6 +466,27 @@ static void check_until(const char *path)
 	expect_equal("until");
 }
 
+/* A group is created while a large message is under way. */
+static void check_isend(void)
+{
+	static const struct type ints = {"int", MPI_INT, INTEGER, 4};
+	const int n = 16 << 20;
+	int *out = calloc(n, sizeof(int)), *in = calloc(n, sizeof(int)), sum;
+	MPI_Request requests[2];
+	MPI_Status statuses[2];
+
+	out[n - 1] = rank + 1;
+	MPI_Irecv(in, n, MPI_INT, (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD, &requests[0]);
+	MPI_Isend(out, n, MPI_INT, (rank + 1) % ranks, 0, MPI_COMM_WORLD, &requests[1]);
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Waitall(2, requests, statuses);
+	calls++;
+	if (sum != ranks * (ranks - 1) / 2 || in[n - 1] != (rank + ranks - 1) % ranks + 1)
+		complain("Allreduce during an Isend", &ints, "SUM", 1, 0);
+	free(in);
+	free(out);
+}
+
 static void print_where(void)
 {
 	const char *addr = getenv("INCCL_ADDR");
@@ -496,6 +517,8 @@ int main(int argc, char **argv)
 		check_bcasts(MPI_COMM_WORLD);
 		check_allgathers(MPI_COMM_WORLD);
 		check_communicators();
+	} else if (!strcmp(what, "isend")) {
+		check_isend();
 	} else if (!strcmp(what, "threads")) {
 		check_threads();
 	} else if (!strcmp(what, "few") && argc > 2) {
@@ -504,7 +527,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "until") && argc > 2) {
 		check_until(argv[2]);
 	} else {
-		fprintf(stderr, "usage: check where|all|some|few N|threads|until FILE\n");
+		fprintf(stderr, "usage: check where|all|some|few N|isend|threads|until FILE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	PMPI_Reduce(&wrong, &all_wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
