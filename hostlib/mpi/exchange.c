@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Collectives among the leaders of a team, by libinccl. If one of them fails, the leaders get its
- * result from each other, or repeat it by MPI. docs/mpi.md ("A failure during a call") has the
- * reasons. run.c calls this on the thread of the program. */
+ * result from each other, or repeat it by MPI. The reasons are in docs/mpi.md, "A failure during a
+ * call". The thread of the program calls this by run.c. */
 #include <errno.h>
 #include <stdio.h>
 #include "hostlib/mpi/front.h"

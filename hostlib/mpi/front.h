@@ -3,11 +3,11 @@
  * The front end for MPI: collectives of MPI programs go through the switch where that is possible
  * and faster. docs/mpi.md has the design.
  *
- * preload.c has the symbols that replace those of MPI, for C and for Fortran. call.c chooses the
- * path of a call, and run.c runs a collective by the switch. exchange.c does so among the leaders,
- * and window.c lets a rank that failed read results of others. team.c knows each communicator, and
- * types.c each type. All of them call MPI by its PMPI names. Any thread of the program may be the
- * caller, but on one communicator MPI allows one call at a time.
+ * The symbols that replace those of MPI, for C and for Fortran, are in preload.c. A call's path is
+ * chosen in decide.c, and run.c runs a collective by the switch. The leaders' part of that is in
+ * exchange.c, and window.c lets a rank that failed read results of others. Communicators are known
+ * to team.c, and types to types.c. All of them call MPI by its PMPI names. Any thread of the
+ * program may be the caller, but on one communicator MPI allows one call at a time.
  */
 #ifndef INC_HOSTLIB_MPI_FRONT_H
 #define INC_HOSTLIB_MPI_FRONT_H
@@ -202,7 +202,7 @@ bool front_is_small(const struct front_team *team, size_t bytes);
 /* Broadcasts any number of bytes by MPI. */
 void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm);
 
-/* call.c */
+/* decide.c */
 /* Runs a call, by the switch or by MPI. Returns what MPI returns. */
 int front_call(const struct front_call *call);
 /* Runs a call by MPI. */

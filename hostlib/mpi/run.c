@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Runs a collective of MPI by the switch. Ranks of a node combine their parts by MPI first. Then
  * the leaders of the nodes use the switch (exchange.c), and give the result to their nodes by MPI.
- * call.c calls this on the thread of the program. */
+ * decide.c calls this on the thread of the program. */
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/mpi/front.h"

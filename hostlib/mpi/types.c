@@ -89,7 +89,7 @@ static const struct {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What MPI reports of each type in the table, since MPI_Init. */
+/* The table's types as MPI describes them, which is known since MPI_Init. */
 static struct {
 	int size;        /* bytes of an element without gaps */
 	bool contiguous; /* an element has no gaps */

@@ -4,12 +4,11 @@
  * MPI's own (PMPI). test_mpi starts this program by inc-lab mpirun. Rank 0 prints how many calls
  * were made, how many gave a wrong result, and a hash of all results.
  *
- * check where          each rank prints its host name and address
- * check all            each collective by type, operator, count, in place or not
- * check some           the same, but for each type and operator one count, in place or not
- * check until FILE     AllReduces, Reduces, Bcasts and barriers until FILE exists, and a while
- * longer check few            a few of these check threads        several threads, each with a
- * communicator
+ * With `where`, each rank prints its host name and address. With `all`, it calls each collective by
+ * type, operator, count, in place or not. With `some`, each type and operator has one count. With
+ * `until FILE`, loops go on until FILE exists, and a while longer. With `few N`, there are N loops.
+ * With `isend`, an AllReduce runs while large messages are under way. With `threads`, several
+ * threads have a communicator each.
  */
 #include <math.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the parts of the MPI program `check` share: types, data, and how results are judged. */
+/* The types, data and judgements that the parts of the MPI program `check` share. */
 #ifndef INC_SELFTESTS_MPI_CHECK_H
 #define INC_SELFTESTS_MPI_CHECK_H
 
