@@ -364,6 +364,19 @@ static void check_bcasts(MPI_Comm comm)
 	check_wrong_root(comm);
 }
 
+/* The ranks of a host do not follow each other in this communicator. */
+static void check_mixed(void)
+{
+	MPI_Comm mixed;
+
+	MPI_Comm_split(MPI_COMM_WORLD, 0, rank * 5 % ranks, &mixed);
+	for (int i = 0; i < 10; i++)
+		check_reduce_scatters(mixed, &types[i % 2], &ops[0],
+				      i < 7 ? 10 : MAX_COUNT / ranks);
+	check_allgathers(mixed);
+	MPI_Comm_free(&mixed);
+}
+
 /* Communicators that are made of others, of which some are never freed. */
 static void check_communicators(void)
 {
@@ -516,6 +529,7 @@ int main(int argc, char **argv)
 		check_bcasts(MPI_COMM_WORLD);
 		check_allgathers(MPI_COMM_WORLD);
 		check_communicators();
+		check_mixed();
 	} else if (!strcmp(what, "isend")) {
 		check_isend();
 	} else if (!strcmp(what, "threads")) {

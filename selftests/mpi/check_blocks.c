@@ -7,6 +7,14 @@
 
 #define NO_OP ((struct op){"-", MPI_OP_NULL, 0})
 
+static int rank_in(MPI_Comm comm)
+{
+	int own_rank;
+
+	PMPI_Comm_rank(comm, &own_rank);
+	return own_rank;
+}
+
 static const struct type ints = {"int", MPI_INT, INTEGER, 4};
 
 /* Makes a call by MPI and one by the library under test. counts NULL: each rank has @each */
@@ -14,7 +22,7 @@ static void reduce_scatter(MPI_Comm comm, const struct type *t, const struct op 
 			   const int *counts, bool in_place)
 {
 	const void *send = in_place ? MPI_IN_PLACE : input;
-	const int mine = counts ? counts[rank] : each;
+	const int mine = counts ? counts[rank_in(comm)] : each;
 	int total = 0;
 
 	for (int r = 0; r < ranks; r++)
@@ -64,7 +72,7 @@ static void allgather(MPI_Comm comm, int count, bool in_place, bool with_gaps)
 	PMPI_Allgather(from, with_gaps ? 1 : count, with_gaps ? gaps : MPI_INT, expected, count,
 		       MPI_INT, comm);
 	for (int i = 0; in_place && i < count; i++)
-		values[rank * count + i] = from[with_gaps ? 2 * i : i];
+		values[rank_in(comm) * count + i] = from[with_gaps ? 2 * i : i];
 	MPI_Allgather(in_place ? MPI_IN_PLACE : from, with_gaps ? 1 : count,
 		      with_gaps ? gaps : MPI_INT, own, count, MPI_INT, comm);
 	calls++;
@@ -78,6 +86,7 @@ static void allgather(MPI_Comm comm, int count, bool in_place, bool with_gaps)
 static void allgatherv(MPI_Comm comm, int count, int more, bool dense)
 {
 	int *counts = calloc(ranks, sizeof(int)), *at = calloc(ranks, sizeof(int));
+	const int own_rank = rank_in(comm);
 	size_t total = 0;
 
 	for (int r = 0; r < ranks; r++) {
@@ -87,11 +96,11 @@ static void allgatherv(MPI_Comm comm, int count, int more, bool dense)
 	}
 	if (!dense)
 		total = (size_t)ranks * (count + more + 3);
-	fill(input, &ints, counts[rank], &NO_OP);
+	fill(input, &ints, counts[own_rank], &NO_OP);
 	memset(own, 0x5a, total * sizeof(int));
 	memset(expected, 0x5a, total * sizeof(int));
-	PMPI_Allgatherv(input, counts[rank], MPI_INT, expected, counts, at, MPI_INT, comm);
-	MPI_Allgatherv(input, counts[rank], MPI_INT, own, counts, at, MPI_INT, comm);
+	PMPI_Allgatherv(input, counts[own_rank], MPI_INT, expected, counts, at, MPI_INT, comm);
+	MPI_Allgatherv(input, counts[own_rank], MPI_INT, own, counts, at, MPI_INT, comm);
 	calls++;
 	if (memcmp(own, expected, total * sizeof(int)))
 		complain("Allgatherv", &ints, "-", count, more);
