@@ -6,8 +6,8 @@
  * Open MPI's functions for Fortran call PMPI names, which no library can replace. So this library
  * has the Fortran names as well, with each number of underscores. The module mpi_f08 of Open MPI
  * calls functions such as ompi_allreduce_f, which have the same arguments. MPICH's functions for
- * Fortran, and its module mpi_f08, call MPI's functions for C by their MPI names, so this library
- * replaces these for Fortran, too.
+ * Fortran call MPI's functions for C by their MPI names, so this library replaces these for
+ * Fortran, too. Its module mpi_f08 does so only for functions with a buffer.
  */
 #include <stdlib.h>
 /* the functions of MPI are this library's, too */
@@ -313,6 +313,66 @@ FORTRAN(allgatherv, ALLGATHERV, void *send, MPI_Fint *send_count, MPI_Fint *send
 }
 
 FORTRAN(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *err)
+{
+	set_error(err, MPI_Barrier(PMPI_Comm_f2c(*comm)));
+}
+
+#pragma GCC visibility pop
+
+#else
+
+/* ---- the module mpi_f08, of MPICH ---- */
+
+/* Functions without a buffer call PMPI names, so this library has their Fortran names as well. A
+ * handle is a structure of one integer, and the error code may be left out. */
+
+#pragma GCC visibility push(default)
+
+#define FORTRAN(name, ...)                   \
+	void mpi_##name##_f08_(__VA_ARGS__); \
+	void mpi_##name##_f08_(__VA_ARGS__)
+
+static void set_error(MPI_Fint *err, int value)
+{
+	if (err)
+		*err = value;
+}
+
+FORTRAN(init, MPI_Fint *err)
+{
+	set_error(err, MPI_Init(NULL, NULL));
+}
+
+FORTRAN(init_thread, MPI_Fint *required, MPI_Fint *provided, MPI_Fint *err)
+{
+	int level = 0;
+
+	set_error(err, MPI_Init_thread(NULL, NULL, *required, &level));
+	*provided = level;
+}
+
+FORTRAN(finalize, MPI_Fint *err)
+{
+	set_error(err, MPI_Finalize());
+}
+
+FORTRAN(comm_free, MPI_Fint *comm, MPI_Fint *err)
+{
+	MPI_Comm c = PMPI_Comm_f2c(*comm);
+
+	set_error(err, MPI_Comm_free(&c));
+	*comm = PMPI_Comm_c2f(c);
+}
+
+FORTRAN(comm_disconnect, MPI_Fint *comm, MPI_Fint *err)
+{
+	MPI_Comm c = PMPI_Comm_f2c(*comm);
+
+	set_error(err, MPI_Comm_disconnect(&c));
+	*comm = PMPI_Comm_c2f(c);
+}
+
+FORTRAN(barrier, MPI_Fint *comm, MPI_Fint *err)
 {
 	set_error(err, MPI_Barrier(PMPI_Comm_f2c(*comm)));
 }
