@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of inccl_fallback.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/fallback/fallback.h"
+#include "lib/base/caller.h"
+#include "lib/base/numbers.h"
+
+#define KEEP_BYTES (256u << 10) /* default of keep_bytes */
+
+/* The sizes of a call. */
+struct shape {
+	size_t element, send, recv; /* bytes; send and recv: 0 if the rank gives or gets nothing */
+	size_t whole;               /* bytes of the whole vector */
+	bool is_shared;             /* the result of a rank is that of all */
+};
+
+/* ---- calls ---- */
+
+static int measure(const struct inccl_fallback *f, const struct inccl_fallback_call *c,
+		   struct shape *shape)
+{
+	const bool is_root = c->root == f->rank;
+	size_t bytes, all;
+
+	*shape = (struct shape){.element = inccl_dtype_size(c->dtype), .is_shared = true};
+	if (c->collective == INCCL_BARRIER)
+		return 0;
+	if (!shape->element || __builtin_mul_overflow(c->count, shape->element, &bytes) ||
+	    __builtin_mul_overflow(bytes, (size_t)f->ranks, &all) || c->root < 0 ||
+	    c->root >= f->ranks)
+		return -EINVAL;
+	shape->send = shape->recv = shape->whole = bytes;
+	switch (c->collective) {
+	case INCCL_ALLREDUCE:
+		break;
+	case INCCL_REDUCE:
+		shape->recv = is_root ? bytes : 0;
+		shape->is_shared = is_root;
+		break;
+	case INCCL_BROADCAST:
+		shape->send = is_root ? bytes : 0;
+		break;
+	case INCCL_REDUCE_SCATTER:
+		shape->send = shape->whole = all;
+		shape->is_shared = f->ranks == 1;
+		break;
+	case INCCL_ALL_GATHER:
+		shape->recv = shape->whole = all;
+		break;
+	default:
+		return -EINVAL;
+	}
+	return (shape->send && !c->send) || (shape->recv && !c->recv) ? -EINVAL : 0;
+}
+
+/* Sets the state of a result, and is the only function that does so. Called under the lock. */
+static void set_state(struct inccl_result *result, enum inccl_result_state state)
+{
+	result->state = state;
+}
+
+/* Begins a collective: the result of the one before the last is not needed any more. */
+static struct inccl_result *begin(struct inccl_fallback *f, const uint8_t *data, size_t bytes)
+{
+	struct inccl_result *result;
+
+	pthread_mutex_lock(&f->lock);
+	f->begun++;
+	result = &f->result[f->begun & 1];
+	result->number = f->begun;
+	set_state(result, RESULT_RUNNING);
+	result->data = data;
+	result->bytes = bytes;
+	pthread_mutex_unlock(&f->lock);
+	return result;
+}
+
+/* Takes a collective back that the library has refused. */
+static int take_back(struct inccl_fallback *f, struct inccl_result *result, int ret)
+{
+	pthread_mutex_lock(&f->lock);
+	result->number = 0;
+	f->begun--;
+	pthread_mutex_unlock(&f->lock);
+	return ret;
+}
+
+/* Notes that the switch has given this rank its result. Returns -ECANCELED if the rank has given
+ * the collective up before. */
+static int complete(struct inccl_fallback *f, struct inccl_result *result,
+		    enum inccl_result_state state)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&f->lock);
+	if (f->given_up <= result->number)
+		ret = -ECANCELED;
+	else
+		f->ended = result->number;
+	set_state(result, ret ? RESULT_RUNNING : state);
+	pthread_mutex_unlock(&f->lock);
+	if (ret)
+		inccl_fallback_lose(f, "another rank has failed in this collective");
+	return ret;
+}
+
+/* The switch has not given this rank a result. Gets the result from another rank, or lets the
+ * framework repeat the collective. `bytes` of the result belong at `to`. */
+static int resolve(struct inccl_fallback *f, const struct inccl_fallback_call *c,
+		   struct inccl_result *result, uint8_t *to, size_t bytes)
+{
+	int found = 0, ret;
+
+	pthread_mutex_lock(&f->lock);
+	f->given_up = inc_min(f->given_up, result->number);
+	set_state(result, RESULT_RUNNING);
+	pthread_mutex_unlock(&f->lock);
+	if (!f->settled)
+		found = inccl_fallback_ask_all(f, result->number, to, bytes);
+	if (found < 0)
+		return found;
+	if (!found) {
+		f->settled = true;
+		ret = f->opts.repeat(f->opts.context, c);
+		if (ret)
+			return ret;
+	}
+	pthread_mutex_lock(&f->lock);
+	set_state(result, found ? RESULT_SHARED : RESULT_REPEATED);
+	f->ended = result->number;
+	pthread_mutex_unlock(&f->lock);
+	return found;
+}
+
+/* Copies what belongs to the caller from the whole result. */
+static void deliver(const struct inccl_fallback *f, const struct inccl_fallback_call *c,
+		    const struct shape *shape, const uint8_t *whole)
+{
+	const size_t offset = c->collective == INCCL_REDUCE_SCATTER ? f->rank * shape->recv : 0;
+
+	if (shape->recv)
+		memcpy(c->recv, whole + offset, shape->recv);
+}
+
+static uint8_t *copy_room(struct inccl_fallback *f, size_t bytes)
+{
+	uint8_t *room;
+
+	if (bytes <= f->copy_bytes)
+		return f->copy;
+	if (posix_memalign((void **)&room, 64, bytes))
+		return NULL;
+	free(f->copy);
+	f->copy = room;
+	f->copy_bytes = bytes;
+	return room;
+}
+
+/* A small collective is one that ends on no rank before all ranks have begun it, so that its result
+ * need not be kept for longer than the next one takes. All ranks get the whole result. */
+static int as_small(struct inccl_fallback *f, const struct inccl_fallback_call *c,
+		    const struct shape *shape, struct inccl_fallback_call *small)
+{
+	*small = *c;
+	switch (c->collective) {
+	case INCCL_REDUCE:
+		small->collective = INCCL_ALLREDUCE;
+		break;
+	case INCCL_REDUCE_SCATTER:
+		small->collective = INCCL_ALLREDUCE;
+		small->count = c->count * f->ranks;
+		break;
+	case INCCL_BROADCAST:
+		/* the OR of the root's bytes and of zeros */
+		small->collective = INCCL_ALLREDUCE;
+		small->count = shape->whole;
+		small->dtype = INCCL_UINT8;
+		small->op = INCCL_OR;
+		if (c->root != f->rank) {
+			small->send = copy_room(f, shape->whole);
+			if (shape->whole && !small->send)
+				return -ENOMEM;
+			memset(f->copy, 0, shape->whole);
+		}
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int run_small(struct inccl_fallback *f, const struct inccl_fallback_call *c,
+		     const struct shape *shape)
+{
+	struct inccl_result *result = &f->result[(f->begun + 1) & 1];
+	struct inccl_fallback_call small;
+	int ret, refused = 0;
+
+	if (!result->room && posix_memalign((void **)&result->room, 64, f->opts.keep_bytes))
+		return -ENOMEM;
+	ret = as_small(f, c, shape, &small);
+	if (ret)
+		return ret;
+	small.recv = result->room;
+	begin(f, result->room, shape->whole);
+	ret = inccl_fallback_by_switch(f, &small, shape->whole, &refused);
+	if (refused)
+		return take_back(f, result, refused);
+	ret = ret ?: complete(f, result, RESULT_SHARED);
+	if (ret) {
+		ret = resolve(f, c, result, result->room, shape->whole);
+		if (ret <= 0)
+			return ret;
+	}
+	deliver(f, c, shape, result->room);
+	return 0;
+}
+
+static int run_large(struct inccl_fallback *f, const struct inccl_fallback_call *given,
+		     const struct shape *shape)
+{
+	const struct inccl_fallback_call barrier = {.collective = INCCL_BARRIER};
+	const enum inccl_result_state state = shape->is_shared ? RESULT_SHARED : RESULT_OWN;
+	const uint8_t *send = given->send, *recv = given->recv;
+	struct inccl_fallback_call c = *given;
+	struct inccl_result *result;
+	int ret, refused = 0;
+
+	if (shape->send && shape->recv && send < recv + shape->recv && recv < send + shape->send) {
+		c.send = copy_room(f, shape->send);
+		if (!c.send)
+			return -ENOMEM;
+		memcpy(f->copy, send, shape->send);
+	}
+	result = begin(f, recv, shape->recv);
+	ret = inccl_fallback_by_switch(f, &c, shape->whole, &refused);
+	if (refused)
+		return take_back(f, result, refused);
+	ret = ret ?: complete(f, result, state);
+	if (!ret && inccl_fallback_by_switch(f, &barrier, 0, &refused))
+		ret = inccl_fallback_wait_for_others(f, result->number);
+	if (ret) {
+		ret = resolve(f, &c, result, c.recv, shape->is_shared ? shape->recv : 0);
+		ret = ret < 0 ? ret : 0;
+	}
+	pthread_mutex_lock(&f->lock);
+	result->data = NULL;
+	pthread_mutex_unlock(&f->lock);
+	return ret;
+}
+
+int inccl_fallback_run(struct inccl_fallback *f, const struct inccl_fallback_call *call)
+{
+	struct shape shape;
+	int ret;
+
+	if (!f || !call)
+		return -EINVAL;
+	ret = measure(f, call, &shape);
+	if (ret)
+		return ret;
+	return shape.whole <= f->opts.keep_bytes ? run_small(f, call, &shape)
+						 : run_large(f, call, &shape);
+}
+
+const char *inccl_fallback_reason(struct inccl_fallback *f)
+{
+	return f && !f->comm ? f->reason : NULL;
+}
+
+/* ---- the object ---- */
+
+static void fallback_free(struct inccl_fallback *f)
+{
+	inccl_peers_close(f->peers);
+	for (int i = 0; i < 2; i++)
+		free(f->result[i].room);
+	free(f->copy);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fallback_opts *given,
+			  struct inccl_fallback **out)
+{
+	struct inccl_fallback_opts opts;
+	struct inccl_fallback *f;
+	struct inc_err err = {""};
+	int ret;
+
+	if (!out)
+		return -EINVAL;
+	*out = NULL;
+	if (!comm || !given)
+		return -EINVAL;
+	ret = inc_caller_opts(&opts, sizeof(opts), given);
+	if (ret)
+		return ret;
+	if (!opts.gather || !opts.repeat)
+		return -EINVAL;
+	opts.keep_bytes = opts.keep_bytes ?: KEEP_BYTES;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	pthread_mutex_init(&f->lock, NULL);
+	f->opts = opts;
+	f->rank = comm->group->rank;
+	f->ranks = comm->group->world_size;
+	f->given_up = UINT64_MAX;
+	ret = inccl_peers_open(comm, &opts, inccl_fallback_answer, f, &f->peers, &err);
+	if (ret) {
+		inc_caller_explain(opts.error, opts.error_size, &err);
+		fallback_free(f);
+		return ret;
+	}
+	f->comm = comm;
+	*out = f;
+	return 0;
+}
+
+int inccl_fallback_destroy(struct inccl_fallback *f)
+{
+	uint8_t own = 0, *all;
+	int ret;
+
+	if (!f)
+		return 0;
+	/* another rank may still need the last result */
+	all = calloc(f->ranks, 1);
+	ret = all ? f->opts.gather(f->opts.context, &own, all, 1) : -ENOMEM;
+	free(all);
+	if (f->comm)
+		inccl_communicator_destroy(f->comm);
+	fallback_free(f);
+	return ret;
+}

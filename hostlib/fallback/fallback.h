@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Collectives that end without the switch if need be (inccl_fallback.h).
+ *
+ * fallback.c runs calls. recover.c waits for the switch, and finds out after a failure whether any
+ * rank has the result. questions.c carries the ranks' questions and answers over TCP. Only the
+ * thread of questions.c runs beside the caller.
+ */
+#ifndef INCCL_FALLBACK_PRIVATE_H
+#define INCCL_FALLBACK_PRIVATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "hostlib/src/internal.h"
+#include "hostlib/include/inccl_fallback.h"
+#include "lib/base/err.h"
+
+/* bytes of a result that one answer carries at most */
+#define INCCL_PEERS_CHUNK_BYTES 65536
+
+enum inccl_ask {
+	/* Has the rank the result of this collective? If it has not, it gives the collective up. */
+	INCCL_ASK_RESULT = 1,
+	INCCL_ASK_BYTES,  /* bytes of the result, from an offset on */
+	INCCL_ASK_STATUS, /* how far is the rank? This changes nothing */
+};
+
+/* Both structs go over the wire, in little-endian order. */
+struct inccl_question {
+	uint32_t magic;
+	uint32_t ask;
+	uint8_t token[16];
+	uint64_t number; /* of the collective, counted from 1 */
+	uint64_t offset, bytes;
+};
+
+struct inccl_answer {
+	uint32_t magic;
+	uint32_t has;   /* 1: this rank has the result of the collective */
+	uint32_t lost;  /* 1: this rank has lost the switch */
+	uint32_t bytes; /* bytes of the result that follow the answer */
+	uint64_t begun; /* number of the collective that this rank has begun last */
+	uint64_t ended; /* number of the collective whose result this rank has, and got last */
+};
+
+_Static_assert(sizeof(struct inccl_question) == 48, "the question on the wire");
+_Static_assert(sizeof(struct inccl_answer) == 32, "the answer on the wire");
+
+struct inccl_peers;
+
+/* Gives the answer to a question, and up to INCCL_PEERS_CHUNK_BYTES of a result. */
+typedef void inccl_answer_fn(void *arg, const struct inccl_question *question,
+			     struct inccl_answer *answer, uint8_t *data);
+
+/* Listens, and exchanges the addresses of all ranks by opts->gather(). fn answers on a thread of
+ * the peers. If one rank fails, all ranks do. */
+int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
+		     inccl_answer_fn *fn, void *arg, struct inccl_peers **out, struct inc_err *err);
+/* Stops answering. peers may be NULL. */
+void inccl_peers_close(struct inccl_peers *peers);
+
+/*
+ * Asks a rank, and copies the bytes that the answer carries to data. Returns 0; -ECONNRESET if the
+ * rank's process does not exist any more; or -ETIMEDOUT, after which the caller may ask again.
+ */
+int inccl_peers_ask(struct inccl_peers *peers, int rank, const struct inccl_question *question,
+		    struct inccl_answer *answer, void *data, unsigned int timeout_ms);
+
+/* ---- fallback.c and recover.c ---- */
+
+/* State of a collective on this rank. */
+enum inccl_result_state {
+	RESULT_RUNNING,
+	/* This rank has the whole result, which other ranks may read at `data`. */
+	RESULT_SHARED,
+	/* This rank has what the collective gives it, which is of no use for another rank. */
+	RESULT_OWN,
+	/* The framework has repeated the collective, so a rank that asks must repeat it as well. */
+	RESULT_REPEATED,
+};
+
+struct inccl_result {
+	uint64_t number;
+	enum inccl_result_state state;
+	const uint8_t *data; /* NULL: the caller has its buffer back */
+	size_t bytes;
+	uint8_t *room; /* of keep_bytes; NULL until it is needed */
+};
+
+struct inccl_fallback {
+	pthread_mutex_t lock; /* protects begun to result, which the peers' thread reads */
+	uint64_t begun;
+	uint64_t ended;    /* number of the last collective with a result */
+	uint64_t given_up; /* UINT64_MAX: none */
+	bool lost;         /* this rank has lost the switch */
+	struct inccl_result result[2];
+
+	struct inccl_communicator *comm; /* NULL once the switch is lost */
+	struct inccl_fallback_opts opts;
+	struct inccl_peers *peers;
+	int rank, ranks;
+	/* no rank will ever complete a collective on the switch again */
+	bool settled;
+	uint8_t *copy; /* of a contribution; of copy_bytes */
+	size_t copy_bytes;
+	char reason[600];
+	bool is_gone; /* a rank is gone, which the reason names */
+	/* the look at the other ranks during a wait */
+	int look_at;
+	uint64_t look_again_at_ns, waiting_since_ns, all_begun_at_ns;
+};
+
+/* recover.c */
+/* Gives the answer to another rank's question. arg is the fallback. */
+inccl_answer_fn inccl_fallback_answer;
+/* Ends the communicator, so that the other ranks fail as well. */
+void inccl_fallback_lose(struct inccl_fallback *f, const char *reason);
+/* Runs a collective of so many bytes on the switch. If the library refuses the arguments, which has
+ * no effect on other ranks, *refused is the error as well. */
+int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
+			     size_t bytes, int *refused);
+/*
+ * Asks all other ranks for the result of a collective. Returns 1 if one had the result, of which
+ * `bytes` are at `to` then. Returns 0 if all have given the collective up. Returns -ECONNRESET if a
+ * rank is gone, and none of the others has the result.
+ */
+int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, uint8_t *to, size_t bytes);
+/* After this rank has got a large result, but lost the switch: waits until all other ranks have the
+ * result, which they may fetch here. Returns -ECANCELED if this rank has given it up meanwhile. */
+int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number);
+
+#endif

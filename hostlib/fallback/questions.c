@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Questions and answers between ranks: one thread that serves all connections of a rank, and calls
+ * that ask another rank. */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "hostlib/fallback/fallback.h"
+#include "lib/base/clock.h"
+#include "lib/base/fd.h"
+#include "lib/base/numbers.h"
+#include "lib/base/random.h"
+#include "lib/base/thread.h"
+#include "lib/net/race.h"
+#include "lib/net/wait.h"
+
+#define MAGIC 0x6b636266 /* "fbck" */
+/* connections beside one of each rank, for strangers who have not shown a token yet */
+#define STRANGERS 8
+/* pause of the thread while the process has no descriptor for a connection */
+#define PAUSE_MS   100
+#define TEXT_BYTES 160
+
+/* The message of a rank to the others by gather(). */
+struct card {
+	uint8_t token[16]; /* rank 0's counts */
+	uint8_t ip[16];
+	uint16_t port; /* in network order */
+	uint16_t family;
+	uint32_t error; /* errno, if this rank cannot take part */
+	char text[TEXT_BYTES];
+};
+
+/* A connection from another rank. */
+struct asker {
+	struct inccl_question question;
+	size_t got; /* bytes of the question */
+	size_t sent, to_send;
+	uint8_t reply[sizeof(struct inccl_answer) + INCCL_PEERS_CHUNK_BYTES];
+};
+
+struct inccl_peers {
+	int ranks;
+	uint8_t token[16];
+	struct card *cards;
+	int *fd; /* this rank's connection to each other rank, or -1 */
+	inccl_answer_fn *answer;
+	void *arg;
+	/* of the thread: [0] is stop_fd, [1] the listener, and the others are askers */
+	struct pollfd *pfd;
+	struct asker **asker;
+	unsigned int n, most;
+	int listener, stop_fd;
+	bool ready; /* the token is that of all ranks; atomic */
+	pthread_t thread;
+	bool has_thread;
+};
+
+/* ---- the thread that answers ---- */
+
+static void drop_asker(struct inccl_peers *peers, unsigned int i)
+{
+	close(peers->pfd[i].fd);
+	free(peers->asker[i]);
+	peers->n--;
+	peers->pfd[i] = peers->pfd[peers->n];
+	peers->asker[i] = peers->asker[peers->n];
+}
+
+static void accept_asker(struct inccl_peers *peers)
+{
+	int fd = accept4(peers->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct asker *asker;
+
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+			inc_wait_poll(peers->pfd, 1, PAUSE_MS);
+		return;
+	}
+	fd = inc_fd_high(fd);
+	asker = fd < 0 ? NULL : calloc(1, sizeof(*asker));
+	if (!asker) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	/* a stranger who sends nothing must not keep a rank out */
+	if (peers->n == peers->most)
+		drop_asker(peers, 2);
+	peers->pfd[peers->n] = (struct pollfd){.fd = fd, .events = POLLIN};
+	peers->asker[peers->n++] = asker;
+}
+
+static bool is_question(const struct inccl_peers *peers, const struct inccl_question *question)
+{
+	uint8_t differs = 0;
+
+	/* a rank that is refused because this one is not ready asks again */
+	if (!__atomic_load_n(&peers->ready, __ATOMIC_ACQUIRE))
+		return false;
+	/* the time does not depend on how much of a guessed token is right */
+	for (size_t i = 0; i < sizeof(peers->token); i++)
+		differs |= peers->token[i] ^ question->token[i];
+	return !differs && le32toh(question->magic) == MAGIC;
+}
+
+/* Makes the reply to a complete question. */
+static void reply_to(const struct inccl_peers *peers, struct asker *asker)
+{
+	const struct inccl_question question = {
+		.ask = le32toh(asker->question.ask),
+		.number = le64toh(asker->question.number),
+		.offset = le64toh(asker->question.offset),
+		.bytes = le64toh(asker->question.bytes),
+	};
+	struct inccl_answer answer = {0};
+
+	peers->answer(peers->arg, &question, &answer, asker->reply + sizeof(answer));
+	asker->got = asker->sent = 0;
+	asker->to_send = sizeof(answer) + answer.bytes;
+	answer = (struct inccl_answer){
+		.magic = htole32(MAGIC),
+		.has = htole32(answer.has),
+		.lost = htole32(answer.lost),
+		.bytes = htole32(answer.bytes),
+		.begun = htole64(answer.begun),
+		.ended = htole64(answer.ended),
+	};
+	memcpy(asker->reply, &answer, sizeof(answer));
+}
+
+static bool would_block(ssize_t n)
+{
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
+/* Receives a part of a question, or sends a part of a reply. Returns false if the connection has
+ * ended, or is not that of a rank. */
+static bool serve_asker(struct inccl_peers *peers, struct pollfd *pfd, struct asker *asker)
+{
+	ssize_t n;
+
+	if (asker->sent == asker->to_send) {
+		n = recv(pfd->fd, (char *)&asker->question + asker->got,
+			 sizeof(asker->question) - asker->got, MSG_DONTWAIT);
+		if (n <= 0)
+			return would_block(n);
+		asker->got += n;
+		if (asker->got < sizeof(asker->question))
+			return true;
+		if (!is_question(peers, &asker->question))
+			return false;
+		reply_to(peers, asker);
+	}
+	n = send(pfd->fd, asker->reply + asker->sent, asker->to_send - asker->sent,
+		 MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0 && !would_block(n))
+		return false;
+	asker->sent += n < 0 ? 0 : n;
+	pfd->events = asker->sent < asker->to_send ? POLLOUT : POLLIN;
+	return true;
+}
+
+static void *serve(void *arg)
+{
+	struct inccl_peers *peers = arg;
+
+	for (;;) {
+		if (inc_wait_poll(peers->pfd, peers->n, -1) < 0)
+			continue;
+		if (peers->pfd[0].revents)
+			return NULL;
+		for (unsigned int i = peers->n - 1; i >= 2; i--)
+			if (peers->pfd[i].revents &&
+			    !serve_asker(peers, &peers->pfd[i], peers->asker[i]))
+				drop_asker(peers, i);
+		if (peers->pfd[1].revents)
+			accept_asker(peers);
+	}
+}
+
+/* ---- the start ---- */
+
+/* Finds the own address: the caller's, or that of the connection to the controller. */
+static int find_address(const struct inccl_communicator *comm, const char *text,
+			struct sockaddr_storage *at, socklen_t *len, struct inc_err *err)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)at;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)at;
+	struct inccl_group *group = comm->group;
+	int ret = 0;
+
+	memset(at, 0, sizeof(*at));
+	*len = sizeof(*at);
+	if (!text) {
+		pthread_mutex_lock(&group->lock);
+		if (getsockname(group->stream.fd, (struct sockaddr *)at, len))
+			ret = inc_err_set(err, ENOTCONN,
+					  "no connection to the controller has the own address");
+		pthread_mutex_unlock(&group->lock);
+	} else if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+		at->ss_family = AF_INET;
+		*len = sizeof(*v4);
+	} else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
+		at->ss_family = AF_INET6;
+		*len = sizeof(*v6);
+	} else {
+		ret = inc_err_set(err, EINVAL, "address: '%.60s' is no address", text);
+	}
+	if (at->ss_family == AF_INET6)
+		v6->sin6_port = 0;
+	else
+		v4->sin_port = 0;
+	return ret;
+}
+
+static int listen_there(struct inccl_peers *peers, struct sockaddr_storage *at, socklen_t len,
+			struct inc_err *err)
+{
+	peers->listener =
+		inc_fd_high(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (peers->listener < 0 || bind(peers->listener, (struct sockaddr *)at, len) ||
+	    listen(peers->listener, peers->ranks) ||
+	    getsockname(peers->listener, (struct sockaddr *)at, &len))
+		return inc_err_set(err, errno, "port for the other ranks: %s", strerror(errno));
+	return 0;
+}
+
+static void write_card(const struct inccl_peers *peers, const struct sockaddr_storage *at,
+		       struct card *card)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)at;
+
+	memcpy(card->token, peers->token, sizeof(card->token));
+	card->family = at->ss_family;
+	if (at->ss_family == AF_INET6) {
+		memcpy(card->ip, &v6->sin6_addr, 16);
+		card->port = v6->sin6_port;
+	} else {
+		memcpy(card->ip, &v4->sin_addr, 4);
+		card->port = v4->sin_port;
+	}
+}
+
+static int start_thread(struct inccl_peers *peers, struct inc_err *err)
+{
+	int ret;
+
+	peers->pfd[0] = (struct pollfd){.fd = peers->stop_fd, .events = POLLIN};
+	peers->pfd[1] = (struct pollfd){.fd = peers->listener, .events = POLLIN};
+	peers->n = 2;
+	ret = inc_thread_create_apart(&peers->thread, serve, peers);
+	if (ret)
+		return inc_err_set(err, -ret, "thread: %s", strerror(-ret));
+	peers->has_thread = true;
+	return 0;
+}
+
+static int begin(struct inccl_peers *peers, const struct inccl_communicator *comm,
+		 const struct inccl_fallback_opts *opts, struct card *card, struct inc_err *err)
+{
+	struct sockaddr_storage at;
+	socklen_t len;
+	int ret;
+
+	ret = inc_random_bytes(peers->token, sizeof(peers->token), err);
+	if (ret)
+		return ret;
+	ret = find_address(comm, opts->address, &at, &len, err);
+	if (ret)
+		return ret;
+	ret = listen_there(peers, &at, len, err);
+	if (ret)
+		return ret;
+	write_card(peers, &at, card);
+	peers->stop_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (peers->stop_fd < 0)
+		return inc_err_set(err, errno, "eventfd: %s", strerror(errno));
+	return start_thread(peers, err);
+}
+
+/* Exchanges the cards. All ranks take part, also one that has failed. */
+static int exchange(struct inccl_peers *peers, const struct inccl_fallback_opts *opts,
+		    const struct card *own, struct inc_err *err)
+{
+	int ret = opts->gather(opts->context, own, peers->cards, sizeof(*own));
+
+	if (ret)
+		return inc_err_set(err, -ret, "gather(): %s", inccl_strerror(ret));
+	for (int i = 0; i < peers->ranks; i++) {
+		const struct card *card = &peers->cards[i];
+
+		if (card->error)
+			return inc_err_set(err, card->error, "rank %d: %.*s", i, TEXT_BYTES - 1,
+					   card->text);
+	}
+	memcpy(peers->token, peers->cards[0].token, sizeof(peers->token));
+	__atomic_store_n(&peers->ready, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static struct inccl_peers *peers_new(int ranks)
+{
+	struct inccl_peers *peers = calloc(1, sizeof(*peers));
+
+	if (!peers)
+		return NULL;
+	peers->ranks = ranks;
+	peers->most = 2 + ranks + STRANGERS;
+	peers->listener = peers->stop_fd = -1;
+	peers->cards = calloc(ranks, sizeof(*peers->cards));
+	peers->fd = malloc(ranks * sizeof(*peers->fd));
+	peers->pfd = calloc(peers->most, sizeof(*peers->pfd));
+	peers->asker = calloc(peers->most, sizeof(struct asker *));
+	if (peers->cards && peers->fd && peers->pfd && peers->asker) {
+		memset(peers->fd, -1, ranks * sizeof(*peers->fd));
+		return peers;
+	}
+	free(peers->cards);
+	free(peers->fd);
+	free(peers->pfd);
+	free(peers->asker);
+	free(peers);
+	return NULL;
+}
+
+int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
+		     inccl_answer_fn *fn, void *arg, struct inccl_peers **out, struct inc_err *err)
+{
+	struct inccl_peers *peers = peers_new(comm->group->world_size);
+	struct card card = {0};
+	int ret, own;
+
+	if (!peers)
+		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
+	peers->answer = fn;
+	peers->arg = arg;
+	own = begin(peers, comm, opts, &card, err);
+	card.error = -own;
+	if (own)
+		snprintf(card.text, sizeof(card.text), "%.*s", TEXT_BYTES - 1, err->msg);
+	ret = exchange(peers, opts, &card, err);
+	if (ret)
+		inccl_peers_close(peers);
+	else
+		*out = peers;
+	return ret;
+}
+
+void inccl_peers_close(struct inccl_peers *peers)
+{
+	if (!peers)
+		return;
+	if (peers->has_thread) {
+		inc_signal_fd(peers->stop_fd);
+		pthread_join(peers->thread, NULL);
+	}
+	while (peers->n > 2)
+		drop_asker(peers, 2);
+	for (int i = 0; i < peers->ranks; i++)
+		if (peers->fd[i] >= 0)
+			close(peers->fd[i]);
+	if (peers->listener >= 0)
+		close(peers->listener);
+	if (peers->stop_fd >= 0)
+		close(peers->stop_fd);
+	free(peers->cards);
+	free(peers->fd);
+	free(peers->pfd);
+	free(peers->asker);
+	free(peers);
+}
+
+/* ---- questions ---- */
+
+static int connect_to(const struct card *card, uint64_t deadline_ns)
+{
+	struct sockaddr_storage at = {.ss_family = card->family};
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at;
+	const struct addrinfo one = {
+		.ai_family = card->family,
+		.ai_socktype = SOCK_STREAM,
+		.ai_addr = (struct sockaddr *)&at,
+		.ai_addrlen = card->family == AF_INET6 ? sizeof(*v6) : sizeof(*v4),
+	};
+	int fd, nodelay = 1;
+
+	if (card->family == AF_INET6) {
+		memcpy(&v6->sin6_addr, card->ip, 16);
+		v6->sin6_port = card->port;
+	} else {
+		memcpy(&v4->sin_addr, card->ip, 4);
+		v4->sin_port = card->port;
+	}
+	fd = inc_race_run(&one, deadline_ns);
+	if (fd >= 0)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, sizeof(nodelay));
+	return fd;
+}
+
+static int send_all(int fd, const void *data, size_t bytes, uint64_t deadline_ns)
+{
+	for (size_t at = 0; at < bytes;) {
+		ssize_t n =
+			send(fd, (const char *)data + at, bytes - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && !would_block(n))
+			return -errno;
+		at += n < 0 ? 0 : n;
+		if (n < 0 && inc_wait_for(fd, POLLOUT, -1, deadline_ns))
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+static int receive_all(int fd, void *data, size_t bytes, uint64_t deadline_ns)
+{
+	for (size_t at = 0; at < bytes;) {
+		ssize_t n = recv(fd, (char *)data + at, bytes - at, MSG_DONTWAIT);
+
+		if (!n)
+			return -ECONNRESET;
+		if (n < 0 && !would_block(n))
+			return -errno;
+		at += n < 0 ? 0 : n;
+		if (n < 0 && inc_wait_for(fd, POLLIN, -1, deadline_ns))
+			return -ETIMEDOUT;
+	}
+	return 0;
+}
+
+static int converse(int fd, const struct inccl_question *question, struct inccl_answer *answer,
+		    void *data, uint64_t deadline_ns)
+{
+	struct inccl_answer raw;
+	int ret;
+
+	ret = send_all(fd, question, sizeof(*question), deadline_ns);
+	if (ret)
+		return ret;
+	ret = receive_all(fd, &raw, sizeof(raw), deadline_ns);
+	if (ret)
+		return ret;
+	*answer = (struct inccl_answer){
+		.has = le32toh(raw.has),
+		.lost = le32toh(raw.lost),
+		.bytes = le32toh(raw.bytes),
+		.begun = le64toh(raw.begun),
+		.ended = le64toh(raw.ended),
+	};
+	if (le32toh(raw.magic) != MAGIC ||
+	    answer->bytes > inc_min(le64toh(question->bytes), INCCL_PEERS_CHUNK_BYTES))
+		return -EPROTO;
+	return receive_all(fd, data, answer->bytes, deadline_ns);
+}
+
+int inccl_peers_ask(struct inccl_peers *peers, int rank, const struct inccl_question *question,
+		    struct inccl_answer *answer, void *data, unsigned int timeout_ms)
+{
+	const uint64_t deadline_ns = deadline_after_ms(timeout_ms);
+	struct inccl_question raw = {
+		.magic = htole32(MAGIC),
+		.ask = htole32(question->ask),
+		.number = htole64(question->number),
+		.offset = htole64(question->offset),
+		.bytes = htole64(question->bytes),
+	};
+	int *fd = &peers->fd[rank], ret;
+
+	memcpy(raw.token, peers->token, sizeof(raw.token));
+	if (*fd < 0) {
+		*fd = connect_to(&peers->cards[rank], deadline_ns);
+		if (*fd < 0)
+			return *fd == -ECONNREFUSED ? -ECONNRESET : -ETIMEDOUT;
+	}
+	ret = converse(*fd, &raw, answer, data, deadline_ns);
+	if (ret) {
+		/* An answer may still be on its way, so the next question needs another
+		 * connection. If the process is gone, that one is refused. */
+		close(*fd);
+		*fd = -1;
+		return -ETIMEDOUT;
+	}
+	return 0;
+}

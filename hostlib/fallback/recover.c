@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The wait for the switch, and what follows a failure.
+ *
+ * `given_up` is the least number of a collective that this rank has promised not to complete on the
+ * switch any more. The promise and the completion exclude each other by the lock. So if all other
+ * ranks have given a collective up, none of them has its result, and none ever will.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "hostlib/fallback/fallback.h"
+#include "lib/base/numbers.h"
+#include "lib/net/wait.h"
+
+/* A wait for the switch looks so often for what else has happened. */
+#define SLICE_MS      1
+#define LONG_SLICE_MS 20
+/* A rank that has waited for so long asks the others how far they are, and again after a while. */
+#define LOOK_AFTER_NS (1000 * INC_NSEC_PER_MSEC)
+#define LOOK_AGAIN_NS (200 * INC_NSEC_PER_MSEC)
+#define LOOK_MS       200 /* time limit of the question */
+/* Once all ranks have begun a collective, it may take STALL_NS, and a second more for each of
+ * SLOW_BYTES. */
+#define STALL_NS   (10000 * INC_NSEC_PER_MSEC)
+#define SLOW_BYTES 1000000
+/* A rank that cannot be reached for so long is gone. */
+#define GONE_NS  (30000 * INC_NSEC_PER_MSEC)
+#define ASK_MS   1000
+#define PAUSE_MS 2 /* between two rounds of questions */
+
+/* ---- questions of other ranks ---- */
+
+static struct inccl_result *result_of(struct inccl_fallback *f, uint64_t number)
+{
+	struct inccl_result *result = &f->result[number & 1];
+
+	return result->number == number ? result : NULL;
+}
+
+void inccl_fallback_answer(void *arg, const struct inccl_question *question,
+			   struct inccl_answer *reply, uint8_t *data)
+{
+	struct inccl_fallback *f = arg;
+	const struct inccl_result *result;
+
+	pthread_mutex_lock(&f->lock);
+	result = result_of(f, question->number);
+	if (result && result->state == RESULT_SHARED && result->data)
+		reply->has = 1;
+	else if (question->ask == INCCL_ASK_RESULT && question->number < f->given_up)
+		f->given_up = question->number;
+	if (question->ask == INCCL_ASK_BYTES && reply->has && question->offset < result->bytes) {
+		reply->bytes = inc_min(inc_min(question->bytes, INCCL_PEERS_CHUNK_BYTES),
+				       result->bytes - question->offset);
+		memcpy(data, result->data + question->offset, reply->bytes);
+	}
+	reply->lost = f->lost;
+	reply->begun = f->begun;
+	reply->ended = f->ended;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static bool is_given_up(struct inccl_fallback *f, uint64_t number)
+{
+	bool is;
+
+	pthread_mutex_lock(&f->lock);
+	is = f->given_up <= number;
+	pthread_mutex_unlock(&f->lock);
+	return is;
+}
+
+/* ---- the switch ---- */
+
+void inccl_fallback_lose(struct inccl_fallback *f, const char *reason)
+{
+	if (!f->comm)
+		return;
+	snprintf(f->reason, sizeof(f->reason), "%s", reason);
+	pthread_mutex_lock(&f->lock);
+	f->lost = true;
+	pthread_mutex_unlock(&f->lock);
+	inccl_communicator_destroy(f->comm);
+	f->comm = NULL;
+	if (f->opts.lost)
+		f->opts.lost(f->opts.context, f->reason);
+}
+
+/* Asks one of the ranks that have not begun yet how far it is. Returns why the collective will
+ * never end, or NULL. */
+static const char *look(struct inccl_fallback *f, size_t bytes)
+{
+	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = f->begun};
+	const uint64_t now_ns = inc_now_ns();
+	struct inccl_answer reply;
+	int ret;
+
+	if (now_ns - f->waiting_since_ns < LOOK_AFTER_NS || now_ns < f->look_again_at_ns)
+		return NULL;
+	while (f->look_at < f->ranks) {
+		ret = f->look_at == f->rank ? 0
+					    : inccl_peers_ask(f->peers, f->look_at, &question,
+							      &reply, NULL, LOOK_MS);
+		if (ret == -ECONNRESET)
+			return "the process of another rank is gone";
+		if (!ret && f->look_at != f->rank && reply.lost)
+			return "another rank has lost the switch";
+		if (ret || (f->look_at != f->rank && reply.begun < f->begun)) {
+			f->look_again_at_ns = inc_now_ns() + LOOK_AGAIN_NS;
+			return NULL;
+		}
+		if (++f->look_at == f->ranks)
+			f->all_begun_at_ns = inc_now_ns();
+	}
+	if (now_ns < f->all_begun_at_ns + STALL_NS + bytes / SLOW_BYTES * INC_NSEC_PER_SEC)
+		return NULL;
+	return "a collective makes no progress, although all ranks have begun it";
+}
+
+/* Waits for a request, unless another rank has failed. */
+static int finish(struct inccl_fallback *f, struct inccl_request *request, size_t bytes)
+{
+	const int slice_ms = f->opts.progress ? SLICE_MS : LONG_SLICE_MS;
+	const char *reason;
+	int ret;
+
+	f->waiting_since_ns = inc_now_ns();
+	f->look_at = 0;
+	f->look_again_at_ns = 0;
+	while ((ret = inccl_wait(request, slice_ms)) == -EAGAIN) {
+		if (f->opts.progress)
+			f->opts.progress(f->opts.context);
+		reason = is_given_up(f, f->begun) ? "another rank has failed in this collective"
+						  : look(f, bytes);
+		if (reason) {
+			inccl_fallback_lose(f, reason);
+			return -ECANCELED;
+		}
+	}
+	if (ret) {
+		reason = inccl_communicator_error(f->comm);
+		inccl_fallback_lose(f, reason ? reason : inccl_strerror(ret));
+	}
+	return ret;
+}
+
+int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
+			     size_t bytes, int *refused)
+{
+	struct inccl_request *request;
+	int ret;
+
+	if (!f->comm)
+		return -ENOTCONN;
+	switch (c->collective) {
+	case INCCL_ALLREDUCE:
+		ret = inccl_allreduce_start(f->comm, c->send, c->recv, c->count, c->dtype, c->op,
+					    NULL, &request);
+		break;
+	case INCCL_REDUCE:
+		ret = inccl_reduce_start(f->comm, c->send, c->recv, c->count, c->dtype, c->op,
+					 c->root, NULL, &request);
+		break;
+	case INCCL_BROADCAST:
+		ret = inccl_broadcast_start(f->comm, c->send, c->recv, c->count, c->dtype, c->root,
+					    NULL, &request);
+		break;
+	case INCCL_REDUCE_SCATTER:
+		ret = inccl_reduce_scatter_start(f->comm, c->send, c->recv, c->count, c->dtype,
+						 c->op, NULL, &request);
+		break;
+	case INCCL_ALL_GATHER:
+		ret = inccl_all_gather_start(f->comm, c->send, c->recv, c->count, c->dtype, NULL,
+					     &request);
+		break;
+	case INCCL_BARRIER:
+	default:
+		ret = inccl_barrier_start(f->comm, NULL, &request);
+		break;
+	}
+	if (!ret)
+		return finish(f, request, bytes);
+	if (!inccl_communicator_error(f->comm))
+		*refused = ret;
+	else
+		inccl_fallback_lose(f, inccl_communicator_error(f->comm));
+	return ret;
+}
+
+/* ---- after a failure ---- */
+
+/* Copies the result of a collective from a rank that has it. */
+static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
+{
+	struct inccl_question question = {.ask = INCCL_ASK_BYTES, .number = number};
+	struct inccl_answer reply = {0};
+	int ret;
+
+	while (question.offset < bytes) {
+		question.bytes = inc_min(bytes - question.offset, INCCL_PEERS_CHUNK_BYTES);
+		ret = inccl_peers_ask(f->peers, rank, &question, &reply, to + question.offset,
+				      ASK_MS);
+		if (ret || !reply.bytes)
+			return ret ?: -ENODATA;
+		question.offset += reply.bytes;
+	}
+	return 0;
+}
+
+/* Notes that a rank did not answer. Returns -ECONNRESET once it is gone for good. The reason names
+ * the first rank of which that is found, and why the switch was lost, because a rank that is gone
+ * may have ended for the same cause. */
+static int silent(struct inccl_fallback *f, int rank, int ret, uint64_t since_ns)
+{
+	char why[sizeof(f->reason)];
+
+	if (ret != -ECONNRESET && inc_now_ns() - since_ns < GONE_NS)
+		return 0;
+	if (!f->is_gone) {
+		memcpy(why, f->reason, sizeof(why));
+		snprintf(f->reason, sizeof(f->reason),
+			 "rank %d %s, so it is not known whether it has the result of the "
+			 "collective (%.400s)",
+			 rank, ret == -ECONNRESET ? "is gone" : "cannot be reached", why);
+	}
+	f->is_gone = true;
+	return -ECONNRESET;
+}
+
+/* Lets the framework make progress, because a rank that is asked may wait for a message. */
+static void pause_between(struct inccl_fallback *f)
+{
+	if (f->opts.progress)
+		f->opts.progress(f->opts.context);
+	inc_wait_poll(NULL, 0, PAUSE_MS);
+}
+
+int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, uint8_t *to, size_t bytes)
+{
+	const struct inccl_question question = {.ask = INCCL_ASK_RESULT, .number = number};
+	const uint64_t since_ns = inc_now_ns();
+	int missing, gone = 0, ret;
+	struct inccl_answer reply;
+	uint8_t *has_answered = calloc(f->ranks, 1);
+
+	if (!has_answered)
+		return -ENOMEM;
+	has_answered[f->rank] = 1;
+	do {
+		missing = 0;
+		for (int r = 0; r < f->ranks; r++) {
+			if (has_answered[r])
+				continue;
+			ret = inccl_peers_ask(f->peers, r, &question, &reply, NULL, ASK_MS);
+			if (!ret && reply.has && !fetch(f, r, number, to, bytes)) {
+				free(has_answered);
+				return 1;
+			}
+			has_answered[r] = !ret && !reply.has;
+			if (ret && silent(f, r, ret, since_ns)) {
+				has_answered[r] = 1;
+				gone = -ECONNRESET;
+			}
+			missing += !has_answered[r];
+		}
+		if (missing)
+			pause_between(f);
+	} while (missing);
+	free(has_answered);
+	return gone;
+}
+
+int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
+{
+	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = number};
+	const uint64_t since_ns = inc_now_ns();
+	struct inccl_answer reply;
+	int ret;
+
+	for (int r = 0; r < f->ranks;) {
+		if (is_given_up(f, number))
+			return -ECANCELED;
+		ret = r == f->rank ? 0
+				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL, ASK_MS);
+		/* a rank that is gone needs no result */
+		if (r == f->rank || (!ret && reply.ended >= number) ||
+		    (ret && silent(f, r, ret, since_ns)))
+			r++;
+		else
+			pause_between(f);
+	}
+	return 0;
+}
