@@ -7,7 +7,7 @@ DIST := $(abspath $(B))/packages
 PACKAGER = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL PATH="$(if $(wildcard /usr/lib/ccache),/usr/lib/ccache:)$(PATH)"
 PACKAGE_JOBS = $(or $(JOBS),$(shell nproc))
 
-.PHONY: dist deb rpm
+.PHONY: dist deb rpm wheel
 # Times are the commit's. A changed tree makes a tarball of what is changed as well.
 dist: ## the release tarball, build/packages/inc-VERSION.tar.gz (the same bits from the same commit)
 	$(Q)mkdir -p $(DIST)
@@ -34,3 +34,15 @@ rpm: ## RPM packages, build/packages/rpm/RPMS/*/*.rpm (with Debian's rpmbuild as
 	$(Q)$(PACKAGER) RPM_BUILD_NCPUS=$(PACKAGE_JOBS) rpmbuild --quiet $(if $(wildcard /etc/debian_version),$(RPM_OF_DEBIAN)) \
 		-D '_topdir $(DIST)/rpm' -ta $(DIST)/$(DIST_NAME).tar.gz
 	@ls $(DIST)/rpm/RPMS/*/*.rpm
+
+# The interpreter that has setuptools and wheel.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+wheel: ## the Python package, build/packages/wheel/*.whl (it loads libinccl.so.0 from where that is installed)
+	$(Q)$(PYTHON) -c 'import setuptools, wheel' 2>/dev/null || scripts/install-deps packages
+	$(Q)rm -rf $(DIST)/wheel && mkdir -p $(DIST)/wheel/source
+	$(Q)$(call install_python,$(DIST)/wheel/source)
+	$(Q)sed 's|@VERSION@|$(INCCL_VERSION)|' hostlib/python/pyproject.toml.in >$(DIST)/wheel/source/pyproject.toml
+	$(Q)cp LICENSE docs/python.md $(DIST)/wheel/source/
+	$(Q)cd $(DIST)/wheel/source && $(PYTHON) -c 'from setuptools import build_meta; build_meta.build_wheel("..")' >/dev/null
+	$(Q)rm -rf $(DIST)/wheel/source
+	@ls $(DIST)/wheel/*.whl
