@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""PyTorch over the switch: the backend "inccl" of torch.distributed, and a hook for DistributedDataParallel.
+
+    import inccl.torch
+    torch.distributed.init_process_group("inccl")
+
+Each process group has an inccl.Group of its own, whose name its ranks agree on by the store, and a process group of gloo for
+what the switch does not do. docs/pytorch.md is the manual, and lists the calls that DistributedDataParallel makes.
+
+Threads: a collective starts on the thread of its caller, which may be one of autograd's. It is finished by the communicator's
+collector, which copies results and completes futures. All ranks must start collectives in the same order, which PyTorch asks
+for as well.
+"""
+import datetime
+import os
+import re
+import secrets
+import socket
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+from torch.futures import Future
+
+from . import Communicator, Dtype, Error, Group, Op
+from ._requests import Memory, Request
+
+DTYPES = {torch.float32: Dtype.FLOAT32, torch.float64: Dtype.FLOAT64, torch.float16: Dtype.FLOAT16,
+          torch.bfloat16: Dtype.BFLOAT16, torch.int8: Dtype.INT8, torch.uint8: Dtype.UINT8, torch.int16: Dtype.INT16,
+          torch.int32: Dtype.INT32, torch.int64: Dtype.INT64}
+# Pairs, because not every version of PyTorch can hash an operator. Those of the second list are of integers only.
+OPS = [(dist.ReduceOp.SUM, Op.SUM), (dist.ReduceOp.AVG, Op.AVG), (dist.ReduceOp.MIN, Op.MIN), (dist.ReduceOp.MAX, Op.MAX)]
+INTEGER_OPS = [(dist.ReduceOp.BAND, Op.AND), (dist.ReduceOp.BOR, Op.OR), (dist.ReduceOp.BXOR, Op.XOR)]
+# The ranks have met in the store before they create a group, so they come to it within a moment.
+CREATE_TIMEOUT_MS = 20000
+MAX_TIMEOUT_MS = (1 << 31) - 1
+Tensors = List[torch.Tensor]
+
+
+def say(line: str) -> None:
+    print(f"inccl: torch: {line}", file=sys.stderr, flush=True)
+
+
+class TensorMemory(Memory):
+    """The memory of a contiguous tensor on the CPU. It keeps the tensor."""
+
+    def __init__(self, name: str, tensor: torch.Tensor):
+        super().__init__(name, tensor.data_ptr(), tensor.numel() * tensor.element_size(), DTYPES[tensor.dtype])
+        self.tensor: Optional[torch.Tensor] = tensor
+
+    def release(self) -> None:
+        self.tensor = None
+
+
+def _future(request: Request, result: Callable[[], Any]) -> "Future[Any]":
+    """A future that has result() when the request has ended. Its error is one for C++ callers, too, which an exception that
+    is set directly is not."""
+    first: "Future[Any]" = Future()
+
+    def finish(_: Any) -> Any:
+        request.wait()
+        return result()
+
+    following = first.then(finish)
+
+    def ended(_: Request) -> None:
+        first.set_result(None)
+
+    request.add_done_callback(ended)
+    return following
+
+
+def _done(result: Any) -> "Future[Any]":
+    future: "Future[Any]" = Future()
+    future.set_result(result)
+    return future
+
+
+def _work(future: "Future[Any]") -> Any:
+    return torch._C._distributed_c10d._create_work_from_future(future)
+
+
+def reduce_in_place(comm: Communicator, tensor: torch.Tensor, op: Op, result: Callable[[], Any], timeout_ms: int) -> "Future[Any]":
+    """Starts an AllReduce of a tensor, which is contiguous."""
+    memory = TensorMemory("tensor", tensor)
+    return _future(comm.allreduce_start(memory, memory, op, timeout_ms=timeout_ms), result)
+
+
+# ---- how ranks meet ----
+
+def _agree(store: Any, key: str, rank: int, size: int, mine: str) -> Optional[str]:
+    """Tells all ranks whether this one has a reason not to use the switch ("": none). Returns the first reason, by rank."""
+    store.set(f"{key}/{rank}", mine or "-")
+    for other in range(size):
+        reason = store.get(f"{key}/{other}").decode(errors="replace")
+        if reason != "-":
+            return f"rank {other}: {reason}"
+    return None
+
+
+def _here(reason: str) -> str:
+    return f"({socket.gethostname()}) {reason}"
+
+
+def meet(store: Any, rank: int, size: int) -> Tuple[Optional[Group], Optional[Communicator], Optional[str]]:
+    """Makes a group and a communicator of the ranks of a store. Returns both, or why there are none. All ranks return the
+    same, because they have agreed on it."""
+    if rank == 0:
+        store.set("inccl/job", f"{os.environ.get('INCCL_JOB', 'torch')[:40]}-{secrets.token_hex(8)}")
+    reason = _agree(store, "inccl/ready", rank, size, "" if os.environ.get("INCCL_CONTROLLER") else _here("INCCL_CONTROLLER is not set"))
+    if reason:
+        return None, None, reason
+    group, comm, mine = None, None, ""
+    try:
+        group = Group(job=store.get("inccl/job").decode(), rank=rank, world_size=size, create_timeout_ms=CREATE_TIMEOUT_MS)
+        comm = group.communicator(create_timeout_ms=CREATE_TIMEOUT_MS)
+    except Error as e:
+        mine = _here(e.strerror)
+    reason = _agree(store, "inccl/made", rank, size, mine)
+    if reason and group:
+        group.close()
+    return (None, None, reason) if reason else (group, comm, None)
+
+
+def _gloo(store: Any, rank: int, size: int, timeout: datetime.timedelta, comm: Optional[Communicator]) -> Any:
+    """A process group of gloo, at this rank's address on the fabric. Without one gloo chooses an address by itself."""
+    address = os.environ.get("INCCL_ADDR") or (comm and re.match(r"[\d.]+(?=:)", comm.info().device) or [""])[0]
+    prefixed = dist.PrefixStore("gloo", store)
+    if not address or os.environ.get("GLOO_SOCKET_IFNAME"):
+        return dist.ProcessGroupGloo(prefixed, rank, size, timeout)
+    options = dist.ProcessGroupGloo._Options()
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
+    options._timeout = timeout
+    return dist.ProcessGroupGloo(prefixed, rank, size, options)
+
+
+# ---- the backend ----
+
+class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """The process group of the backend "inccl". calls counts what went by which way."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
+        super().__init__(rank, size)
+        self._mine, self._size = rank, size
+        self._timeout_ms = min(int(timeout.total_seconds() * 1000), MAX_TIMEOUT_MS)
+        self.calls: Dict[Tuple[str, str], int] = {}
+        self.together = 0  # the most collectives that have been under way at once
+        self._reported: set[str] = set()
+        self.group, self.comm, self.reason = meet(store, rank, size)
+        if self.reason and os.environ.get("INCCL_TORCH_REQUIRE") == "1":
+            raise RuntimeError(f"inccl: not without the switch (INCCL_TORCH_REQUIRE): {self.reason}")
+        self._native = self.comm is not None and self.comm.info().floats == "native"
+        self.gloo = _gloo(store, rank, size, timeout, self.comm)
+        if rank == 0:
+            say(f"gloo runs alone: {self.reason}" if self.comm is None else
+                f"{self.comm.summary}, for allreduce, reduce, broadcast, allgather, reduce_scatter and barrier")
+
+    def getBackendName(self) -> str:
+        return "inccl"
+
+    def _count(self, call: str, way: str) -> None:
+        self.calls[call, way] = self.calls.get((call, way), 0) + 1
+
+    def _by_gloo(self, call: str, why: str, *args: Any) -> Any:
+        """Gives a call to gloo. The first of its kind is reported, by the rank that calls if only two ranks do."""
+        self._count(call, "gloo")
+        if self.comm is not None and call not in self._reported and (self._mine == 0 or call in ("send", "recv", "recv_anysource")):
+            say(f"{call} goes through gloo, because {why}")
+        self._reported.add(call)
+        return getattr(self.gloo, call)(*args)
+
+    def _cannot(self, tensors: Tensors, op: Any = None) -> Tuple[str, Op]:
+        """Why the switch cannot do a call, or "", and its operator. All ranks find the same, as they have the same types."""
+        kind = tensors[0].dtype
+        offered = OPS + (INTEGER_OPS if not kind.is_floating_point else [])
+        if not kind.is_floating_point or self._native:
+            offered = offered + [(dist.ReduceOp.PRODUCT, Op.PROD)]
+        found = [ours for theirs, ours in offered if op is not None and op == theirs]
+        if self.comm is None:
+            return self.reason or "there is no switch", Op.SUM
+        if any(t.device.type != "cpu" for t in tensors):
+            raise RuntimeError(f"inccl: a tensor is on {tensors[0].device}, and the backend reads tensors of the CPU only")
+        if kind not in DTYPES or any(t.dtype != kind for t in tensors):
+            return f"the switch has no {str(kind).replace('torch.', '')}", Op.SUM
+        if op is not None and not found:
+            return f"the switch does not compute {op} of {str(kind).replace('torch.', '')}", Op.SUM
+        return "", found[0] if found else Op.SUM
+
+    def _by_switch(self, call: str, result: Callable[[], Any], *args: Any) -> Any:
+        """Starts a collective of libinccl, and returns a Work that has result() when it has ended."""
+        assert self.comm is not None
+        self._count(call, "switch")
+        start = getattr(self.comm, ("all_gather" if call == "allgather" else call) + "_start")
+        request = start(*args, timeout_ms=self._timeout_ms)
+        self.together = max(self.together, len(self.comm._flights))
+        return _work(_future(request, result))
+
+    # Each function has the arguments that torch.distributed and the C++ of DistributedDataParallel pass.
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+        tensors = tensors if isinstance(tensors, list) else [tensors]
+        opts = opts or dist.AllreduceOptions()
+        why, op = self._cannot(tensors, opts.reduceOp)
+        if why or len(tensors) > 1:
+            return self._by_gloo("allreduce", why or "it has several tensors", tensors, opts)
+        tensor, = tensors
+        whole = tensor.contiguous()
+        memory = TensorMemory("tensor", whole)
+        return self._by_switch("allreduce", lambda: self._back(tensors, [whole]), memory, memory, op)
+
+    @staticmethod
+    def _back(tensors: Tensors, results: Tensors) -> Tensors:
+        """Copies results to tensors, unless they are their memory."""
+        for tensor, result in zip(tensors, results):
+            if tensor.data_ptr() != result.data_ptr():
+                tensor.copy_(result.view_as(tensor))
+        return tensors
+
+    def reduce(self, tensors: Tensors, opts: Any) -> Any:
+        why, op = self._cannot(tensors, opts.reduceOp)
+        if why or len(tensors) > 1:
+            return self._by_gloo("reduce", why or "it has several tensors", tensors, opts)
+        whole = tensors[0].contiguous()
+        memory, root = TensorMemory("tensor", whole), opts.rootRank
+        return self._by_switch("reduce", lambda: self._back(tensors, [whole] if root == self._mine else []),
+                               memory, memory, op, root)
+
+    def broadcast(self, tensors: Tensors, opts: Any) -> Any:
+        why, _ = self._cannot(tensors)
+        if why or len(tensors) > 1:
+            return self._by_gloo("broadcast", why or "it has several tensors", tensors, opts)
+        whole = tensors[0].contiguous()
+        return self._by_switch("broadcast", lambda: self._back(tensors, [whole]),
+                               TensorMemory("tensor", whole), opts.rootRank)
+
+    def allgather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Any:
+        why, _ = self._cannot(inputs + outputs[0])
+        if why or len(inputs) > 1:
+            return self._by_gloo("allgather", why or "it has several tensors", outputs, inputs, *([opts] if opts else []))
+        mine = inputs[0].contiguous()
+        room = torch.empty((self._size, mine.numel()), dtype=mine.dtype)
+
+        def result() -> List[Tensors]:
+            self._back(outputs[0], list(room))
+            return outputs
+
+        return self._by_switch("allgather", result, TensorMemory("input", mine),
+                               TensorMemory("output", room))
+
+    def _allgather_base(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Any:
+        why, _ = self._cannot([given, output])
+        if why:
+            return self._by_gloo("_allgather_base", why, output, given)
+        mine, room = given.contiguous(), output.contiguous()
+        return self._by_switch("allgather", lambda: self._back([output], [room]),
+                               TensorMemory("input", mine), TensorMemory("output", room))
+
+    all_gather_single = _allgather_base
+
+    def reduce_scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any) -> Any:
+        why, op = self._cannot(outputs + inputs[0], opts.reduceOp)
+        if why or len(outputs) > 1:
+            return self._by_gloo("reduce_scatter", why or "it has several tensors", outputs, inputs, opts)
+        parts = torch.cat([t.reshape(-1) for t in inputs[0]])
+        room = outputs[0].contiguous()
+        return self._by_switch("reduce_scatter", lambda: self._back(outputs, [room]),
+                               TensorMemory("input", parts), TensorMemory("output", room), op)
+
+    def _reduce_scatter_base(self, output: torch.Tensor, given: torch.Tensor, opts: Any) -> Any:
+        why, op = self._cannot([output, given], opts.reduceOp)
+        if why:
+            return self._by_gloo("_reduce_scatter_base", why, output, given, opts)
+        parts, room = given.contiguous(), output.contiguous()
+        return self._by_switch("reduce_scatter", lambda: self._back([output], [room]),
+                               TensorMemory("input", parts), TensorMemory("output", room), op)
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def barrier(self, opts: Any = None) -> Any:
+        if self.comm is None:
+            return self._by_gloo("barrier", self.reason or "", *([opts] if opts else []))
+        return self._by_switch("barrier", list)
+
+    def shutdown(self) -> None:
+        """Leaves the inccl.Group."""
+        if self.group is not None:
+            self.group.close()
+
+    abort = shutdown
+
+
+def _through_gloo(call: str) -> Callable[..., Any]:
+    def function(self: ProcessGroup, *args: Any, **more: Any) -> Any:
+        if more:
+            return getattr(self.gloo, call)(*args, **more)
+        return self._by_gloo(call, "libinccl has no such call", *args)
+
+    function.__name__ = call
+    return function
+
+
+for _call in ("send", "recv", "recv_anysource", "gather", "scatter", "alltoall", "alltoall_base", "allreduce_coalesced",
+              "allgather_coalesced", "monitored_barrier"):
+    setattr(ProcessGroup, _call, _through_gloo(_call))
+
+
+def _register() -> None:
+    try:  # PyTorch 2 keeps a list of the devices of each backend
+        dist.Backend.register_backend("inccl", ProcessGroup, devices=["cpu"])
+    except TypeError:
+        dist.Backend.register_backend("inccl", ProcessGroup)
+
+
+_register()
+
+
+# ---- the hook of DistributedDataParallel ----
+
+class HookState:
+    """What allreduce_hook() needs: model.register_comm_hook(HookState(), allreduce_hook). The gradients go through the switch,
+    whatever backend the process group has. wire: torch.float16 or torch.bfloat16, the type in which gradients are summed."""
+
+    def __init__(self, group: Any = None, wire: Optional[torch.dtype] = None):
+        if wire not in (None, torch.float32, torch.float16, torch.bfloat16):
+            raise ValueError(f"wire: {wire}, and not float32, float16 or bfloat16")
+        self.wire = wire
+        self.buckets = 0
+        process_group = group if group is not None else dist.distributed_c10d._get_default_group()
+        self.size = dist.get_world_size(process_group)
+        self.timeout_ms = getattr(process_group, "_timeout_ms", 1800000)
+        if isinstance(process_group, ProcessGroup):
+            self.group, self.comm, reason = process_group.group, process_group.comm, process_group.reason
+        else:
+            self.group, self.comm, reason = self._meet(process_group)
+        if self.comm is None:
+            raise RuntimeError(f"inccl: the hook has no switch: {reason}")
+        if dist.get_rank(process_group) == 0:
+            say(f"{self.comm.summary}, for gradients in {str(wire or torch.float32).replace('torch.', '')}")
+
+    @staticmethod
+    def _meet(process_group: Any) -> Tuple[Optional[Group], Optional[Communicator], Optional[str]]:
+        number = HookState._made
+        HookState._made += 1
+        store = dist.PrefixStore(f"inccl-hook-{number}", dist.distributed_c10d._get_default_store())
+        return meet(store, dist.get_rank(process_group), dist.get_world_size(process_group))
+
+    _made = 0
+
+
+# DistributedDataParallel refuses a hook whose argument has another annotation than its own, so this one has none.
+def allreduce_hook(state, bucket):  # type: ignore[no-untyped-def]
+    """Divides the gradients of a bucket by the number of ranks, and sums them over all ranks."""
+    gradients = bucket.buffer()
+    state.buckets += 1
+    if state.wire in (None, gradients.dtype):
+        gradients.div_(state.size)
+        return reduce_in_place(state.comm, gradients, Op.SUM, lambda: gradients, state.timeout_ms)
+    narrow = (gradients / state.size).to(state.wire)
+    return reduce_in_place(state.comm, narrow, Op.SUM, lambda: gradients.copy_(narrow), state.timeout_ms)
