@@ -319,7 +319,8 @@ _register()
 
 class HookState:
     """What allreduce_hook() needs: model.register_comm_hook(HookState(), allreduce_hook). The gradients go through the switch,
-    whatever backend the process group has. wire: torch.float16 or torch.bfloat16, the type in which gradients are summed."""
+    whatever backend the process group has. wire: torch.float16 or torch.bfloat16, the type in which gradients are summed.
+    All ranks must make the same states in the same order, because they meet in the store by a number."""
 
     def __init__(self, group: Any = None, wire: Optional[torch.dtype] = None):
         if wire not in (None, torch.float32, torch.float16, torch.bfloat16):
