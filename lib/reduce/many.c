@@ -225,6 +225,28 @@ static void reduce_blocks(const struct steps *s, uint8_t *dst, const void *const
 	}
 }
 
+/* For each element type on the wire, the integer type as which a switch that does not add floats
+ * reduces it. INC_GUISES has the size and sign of the types that are no integers, whose elements
+ * hosts have mapped to such integers. */
+#define INTEGER_1_0  INC_DTYPE_UINT8
+#define INTEGER_2_1  INC_DTYPE_INT16
+#define INTEGER_4_1  INC_DTYPE_INT32
+#define INTEGER_8_1  INC_DTYPE_INT64
+#define INTEGER_16_1 INC_DTYPE_INT64_INDEX /* two integers */
+static const enum inc_dtype integers[INC_N_WIRE_DTYPES] = {
+#define _(NAME, name, bytes, sign) [INC_DTYPE_##NAME] = INC_DTYPE_##NAME,
+	INC_DTYPES(_)
+#undef _
+#define _(NAME, name, bytes, sign) [INC_DTYPE_##NAME] = INTEGER_##bytes##_##sign,
+		INC_GUISES(_)
+#undef _
+};
+
+enum inc_dtype inc_reduced_as(enum inc_dtype type)
+{
+	return integers[type];
+}
+
 int inc_reduce_many_by(const struct inc_kernels *k, const struct inc_reduction *r, void *dst,
 		       const void *const *src, unsigned int n, size_t count)
 {

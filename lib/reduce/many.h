@@ -27,6 +27,11 @@ struct inc_reduction {
  * all, and keys of 16 bytes have MIN and MAX. */
 bool inc_can_reduce(enum inc_operator op, enum inc_dtype type);
 
+/* Returns the integer type as which elements of a type are reduced where floats are not added as
+ * floats. INC_GUISES has the size and sign of the types that are no integers, whose elements hosts
+ * have mapped to such integers. */
+enum inc_dtype inc_reduced_as(enum inc_dtype type);
+
 /*
  * Sets dst[i] = src[0][i] op src[1][i] op ... op src[n - 1][i] for count elements (0: nothing),
  * always in this order. So the bits of a result do not depend on the order of arrival, the CPU, or
