@@ -179,7 +179,9 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 	*out = (struct inc_conn_conf){
 		.up = c->flags & INC_CONN_F_UP,
 		.rank = c->rank,
-		.has_ranks = c->flags & INC_CONN_F_SWITCH && !(c->flags & INC_CONN_F_UP),
+		.has_ranks = !(c->flags & INC_CONN_F_UP) &&
+			     (c->flags & INC_CONN_F_SWITCH || c->ranks > 1),
+		.is_machine = !(c->flags & INC_CONN_F_SWITCH) && c->ranks > 1,
 		.own = c->own,
 		.has_own_mac = c->flags & INC_CONN_F_OWN_MAC,
 		.has_own_psn = true,
@@ -194,6 +196,7 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 	if (out->has_peer_mac)
 		memcpy(out->peer_mac, sw->conn_state[cfg->conn_base + i].mac.addr,
 		       sizeof(out->peer_mac));
+	out->has_machine = out->is_machine;
 	if (out->has_ranks)
 		describe_ranks(sw, cfg, i, &out->ranks);
 	if_indextoname(c->ifindex, out->port);

@@ -109,7 +109,7 @@ const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicato
 	if (conf->root)
 		return "root";
 	for (i = 0; i < conf->n_conns; i++)
-		if (!conf->conn[i].up && conf->conn[i].has_ranks)
+		if (!conf->conn[i].up && inc_conn_to_switch(&conf->conn[i]))
 			return "spine";
 	return "leaf";
 }

@@ -57,7 +57,10 @@ static const struct inc_field conn_fields[] = {
 	{"host_id", INC_UINT, INC_REQUIRED, CONN(rank), .max = INC_MAX_RANKS - 1,
 	 .text = "the child's rank; of a switch, the lowest below it"},
 	{"ranks", INC_RANKS, INC_OPTIONAL, CONN(ranks), GIVEN(has_ranks),
-	 .text = "all ranks below a child that is a switch (0-3,8); absent: host_id alone"},
+	 .text = "all ranks behind a child that is a switch or a machine (0-3,8); absent: host_id "
+		 "alone"},
+	{"machine", INC_BOOL, INC_OPTIONAL, CONN(is_machine), GIVEN(has_machine),
+	 .text = "the child is a host, whose rank leads the ranks of its machine"},
 	{"own_name", INC_WORD, INC_TOLD, CONN(port), .alias = "my_name",
 	 .what = "an interface name",
 	 .text = "port of the switch; in a file that does not say it, the one that has own_ip"},

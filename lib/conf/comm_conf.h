@@ -70,10 +70,14 @@ struct inc_conn_conf {
 	/* number of the communicator to which the connection belongs; used in files only */
 	uint32_t communicator;
 	bool up; /* the connection leads to the parent switch */
-	/* rank of the child; if the child is a switch, the lowest rank below it */
+	/* rank of the child, which is the lowest one if several ranks are behind it */
 	uint32_t rank;
 	bool has_ranks;
-	struct inc_ranks ranks; /* all ranks below the child, if it is a switch */
+	/* all ranks behind the child, if it is a switch or the leader of a machine's ranks */
+	struct inc_ranks ranks;
+	/* the field is given, which it is only if it is true in a message of the controller */
+	bool has_machine;
+	bool is_machine; /* the child is a host whose rank leads the other ranks of its machine */
 	char port[IF_NAMESIZE];
 	struct inc_rc_end own;
 	bool has_own_mac;
@@ -90,6 +94,12 @@ struct inc_conn_conf {
 	uint16_t pkey;
 	bool udp_csum; /* results to this peer carry a UDP checksum */
 };
+
+/* Whether the peer of a connection is a switch. */
+static inline bool inc_conn_to_switch(const struct inc_conn_conf *conn)
+{
+	return conn->up || (conn->has_ranks && !conn->is_machine);
+}
 
 struct inc_comm_conf {
 	uint32_t communicator; /* number of the communicator, unique in the switch */

@@ -100,7 +100,7 @@ static int make_node(struct inc_term_comm *cm, struct inc_err *err)
 	for (c = 0; c < cm->n_children; c++) {
 		const struct inc_conn_conf *conn = &cm->end[c].conf;
 
-		child[c].is_switch = conn->has_ranks;
+		child[c].is_switch = inc_conn_to_switch(conn);
 		if (conn->has_ranks)
 			child[c].ranks = conn->ranks;
 		else
@@ -177,7 +177,7 @@ static int choose_psn(struct inc_conn_conf *conn, struct inc_err *err)
  * a wrong sum, and nothing else shows that (docs/protocol.md). */
 static enum inc_channel_se se_of(const struct inc_conn_conf *conn, bool network)
 {
-	if (conn->up || !conn->has_ranks)
+	if (conn->up || !inc_conn_to_switch(conn))
 		return INC_CHANNEL_SE_ANY;
 	return network ? INC_CHANNEL_SE_HAS : INC_CHANNEL_SE_LACKS;
 }
@@ -289,7 +289,7 @@ int inc_term_comm_new(const struct inc_term_comm_opts *opts, struct inc_comm_con
 static int connect_end(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_conn_conf *conn = &end->conf;
-	const bool is_host = !conn->up && !conn->has_ranks;
+	const bool is_host = !inc_conn_to_switch(conn);
 	const bool is_device = conn->peer.kind == INC_ENDPOINT_VERBS;
 	const struct inc_channel_peer peer = {
 		.end = conn->peer,
