@@ -103,6 +103,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	comm->group = group;
 	comm->index = index;
 	comm->place = ++group->core->last_place;
+	inc_comm_mark_led(comm);
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
 	inc_core_timer_arm(&comm->timer, group->core->opt.group_timeout_ms);
@@ -170,23 +171,6 @@ struct inc_comm *inc_comm_adopt(struct inc_group *group, const struct inc_msg_cl
 	inc_comm_set_config_state(comm, 0, CONFIG_THERE);
 	inc_comm_set_phase(comm, COMM_STARTED);
 	return comm;
-}
-
-int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw)
-{
-	const size_t n = comm->tree->n + 1;
-	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));
-
-	if (!more)
-		return -ENOMEM;
-	comm->configs = more;
-	more[n - 1] = CONFIG_NONE;
-	if (inc_route_known_add(&comm->tree, sw->index))
-		return -ENOMEM;
-	inc_comm_adopt_mode(comm, sw);
-	inc_comm_set_config_state(comm, n - 1, CONFIG_THERE);
-	inc_act_store_comm(comm);
-	return 0;
 }
 
 /* Removes the communicator from its switches, and frees the endpoints of its members. */
@@ -375,7 +359,7 @@ static bool agrees(struct inc_comm *comm, unsigned int rank)
 	for (unsigned int other = 0; other < comm->group->world_size; other++) {
 		const struct inc_comm_member *m = &comm->members[other];
 
-		if (!m->asked)
+		if (!m->asked || inc_group_is_led(comm->group, other))
 			continue;
 		if (m->message_packets != mine->message_packets)
 			inc_comm_fail(comm, rank, EINVAL,
@@ -510,6 +494,8 @@ void inc_comm_configured(struct inc_comm *comm)
 		};
 		struct inc_rc_end *peer = &made.connection.peer;
 
+		if (inc_group_is_led(group, rank))
+			continue;
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
 		inc_comm_offer_probes(comm, &made);
@@ -570,8 +556,9 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 	}
 	inc_comm_set_phase(comm, COMM_STARTED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
-		inc_act_send(group->members[rank].client, INC_MSG_START,
-			     &(struct inc_msg_number){number});
+		if (!inc_group_is_led(group, rank))
+			inc_act_send(group->members[rank].client, INC_MSG_START,
+				     &(struct inc_msg_number){number});
 }
 
 void inc_comm_destroy(struct inc_member *member, uint32_t number)

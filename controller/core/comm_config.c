@@ -71,6 +71,23 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 	free_route(comm);
 }
 
+int inc_comm_adopt_switch(struct inc_comm *comm, struct inc_core_switch *sw)
+{
+	const size_t n = comm->tree->n + 1;
+	enum inc_config_state *more = realloc(comm->configs, n * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	comm->configs = more;
+	more[n - 1] = CONFIG_NONE;
+	if (inc_route_known_add(&comm->tree, sw->index))
+		return -ENOMEM;
+	inc_comm_adopt_mode(comm, sw);
+	inc_comm_set_config_state(comm, n - 1, CONFIG_THERE);
+	inc_act_store_comm(comm);
+	return 0;
+}
+
 static const struct inc_route_member *route_member(const void *arg, unsigned int rank)
 {
 	const struct inc_comm *comm = arg;
@@ -119,6 +136,8 @@ static unsigned int members_payload(const struct inc_comm *comm)
 		if (comm->tree->nodes[i].mode == INC_PASSTHROUGH)
 			passes = switch_of(comm, &comm->tree->nodes[i]);
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (inc_group_is_led(comm->group, rank))
+			continue;
 		most = inc_min(most, comm->members[rank].payload);
 		terminated = inc_min(terminated, comm->members[rank].termination_payload);
 	}
@@ -145,6 +164,8 @@ static void choose_payload(struct inc_comm *comm)
 		const struct inc_topo_host *host =
 			&core->topo->hosts[comm->members[rank].route.host];
 
+		if (inc_group_is_led(comm->group, rank))
+			continue;
 		mtu = inc_min(mtu, core->topo->links[host->link].mtu);
 	}
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
@@ -297,17 +318,17 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_group *group = comm->group;
 	unsigned int hosts[CTL_MAX_WORLD];
+	const unsigned int n = inc_group_leader_hosts(group, hosts);
 	int ret;
 
-	for (unsigned int rank = 0; rank < group->world_size; rank++)
-		hosts[rank] = group->members[rank].host;
 	free_route(comm);
 	inc_comm_choose_slots(comm);
 	ret = inc_comm_admit(comm, err);
 	if (ret)
 		return ret;
-	ret = inc_route_compute(group->core->routes, hosts, group->world_size, comm->slots,
-				&comm->tree, err);
+	ret = inc_route_compute(group->core->routes, hosts, n, comm->slots, &comm->tree, err);
+	if (!ret && n < group->world_size)
+		ret = inc_group_lead_tree(group, comm->tree, err);
 	if (ret == -ENOSPC)
 		inc_comm_name_holder(comm, err);
 	if (ret)

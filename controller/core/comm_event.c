@@ -45,6 +45,8 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core
 		inc_tree_ranks(comm->tree, peer.node, &peer.below);
 	} else if (child || is_own(comm, sw, rank)) {
 		peer.rank = rank;
+		if (child)
+			inc_tree_child_ranks(comm->tree, child, &peer.below);
 	}
 	return peer;
 }

@@ -19,7 +19,7 @@ struct inc_peer {
 	int rank;       /* rank of a host at the switch; -1: the peer is no host of the switch */
 	const char *sw; /* name of a peer that is a switch; NULL: the peer is a host, or unknown */
 	int node;       /* tree node of a peer switch below; -1: the peer is none, or unknown */
-	struct inc_ranks below; /* the ranks behind a peer switch below */
+	struct inc_ranks below; /* the ranks behind a child: below a switch, or of a machine */
 };
 /* Finds the peer that the switch names by this rank. Rank -1 stands for the switch's parent. */
 struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core_switch *sw,

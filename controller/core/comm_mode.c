@@ -98,7 +98,8 @@ static void choose_floats(struct inc_comm *comm)
 			comm->floats = INC_FLOATS_FIXED;
 	}
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		if (comm->members[rank].floats != INC_FLOATS_NATIVE)
+		if (!inc_group_is_led(comm->group, rank) &&
+		    comm->members[rank].floats != INC_FLOATS_NATIVE)
 			comm->floats = INC_FLOATS_FIXED;
 	}
 }
@@ -113,7 +114,7 @@ static void choose_reorder(struct inc_comm *comm)
 			comm->message_packets == 1 &&
 			switch_of(comm, 0)->engines[INC_PASSTHROUGH].reorder;
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		comm->reorder &= comm->members[rank].reorder;
+		comm->reorder &= comm->members[rank].reorder || inc_group_is_led(comm->group, rank);
 }
 
 /* Offers members that the switch answers probes, so that they need request no ACKs. In a tree of
@@ -227,8 +228,10 @@ static void choose_window(struct inc_comm *comm)
 	const unsigned int message = comm->message_packets * comm->payload;
 	unsigned int bytes = INC_MAX_WINDOW_BYTES, window = INC_MAX_SLOTS;
 
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		window = inc_min(window, window_of(comm, &comm->members[rank]));
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (!inc_group_is_led(comm->group, rank))
+			window = inc_min(window, window_of(comm, &comm->members[rank]));
+	}
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		const struct inc_msg_limits *limits =
 			&switch_of(comm, n)->engines[comm->tree->nodes[n].mode].limits;
@@ -252,16 +255,18 @@ static unsigned int suitable_channels(const struct inc_comm *comm)
 }
 
 /* Chooses the number of channels: the least that a member wants. A further channel is as large as
- * the one with number 0, and may still be refused. */
+ * the one with number 0, and may still be refused. Ranks that share memory have one channel,
+ * because their leader's thread would be the only one to serve the others. */
 static void choose_channels(struct inc_comm *comm)
 {
 	unsigned int n = UINT32_MAX;
 
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
 		n = inc_min(n, comm->members[rank].channels ?: n);
-	comm->channels = inc_channel_of(comm->index) ? 1
-			 : n < UINT32_MAX            ? n
-						     : suitable_channels(comm);
+	if (inc_channel_of(comm->index) || comm->tree->leader)
+		comm->channels = 1;
+	else
+		comm->channels = n < UINT32_MAX ? n : suitable_channels(comm);
 }
 
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)

@@ -55,7 +55,7 @@ static int check_report(const struct inc_member *member, const struct inc_msg_re
 static int who_destroyed(const struct inc_comm *comm)
 {
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		if (comm->members[rank].destroyed)
+		if (comm->members[rank].destroyed && !inc_group_is_led(comm->group, rank))
 			return rank;
 	}
 	return -1;

@@ -130,7 +130,7 @@ static struct inc_group *group_new(struct inc_core *core, const char *job, unsig
 	group->since_at_ms = core->now.clock_ms;
 	for (unsigned int rank = 0; rank < world_size; rank++) {
 		group->members[rank].group = group;
-		group->members[rank].rank = rank;
+		group->members[rank].rank = group->members[rank].leader = rank;
 	}
 	LIST_INSERT_HEAD(&core->groups, group, entry);
 	inc_core_timer_arm(&group->timer, core->opt.group_timeout_ms);
@@ -228,18 +228,6 @@ static struct inc_group *find_job(const struct inc_core *core, const char *job)
 	return NULL;
 }
 
-/* Returns where the group's ranks meet, or "" if their machines differ. */
-static const char *meeting_of(const struct inc_group *group)
-{
-	const struct inc_member *first = &group->members[0];
-
-	for (unsigned int rank = 1; rank < group->world_size; rank++) {
-		if (strcmp(group->members[rank].machine, first->machine) != 0)
-			return "";
-	}
-	return *first->machine ? first->meeting : "";
-}
-
 /* Checks whether the topology has room for so many ranks. Several ranks may share a host, but each
  * of them needs a connection of its switch unless all share memory. Returns 0 or -EINVAL. */
 static int check_world(const struct inc_core *core, unsigned int world_size, struct inc_err *err)
@@ -262,9 +250,10 @@ static int check_world(const struct inc_core *core, unsigned int world_size, str
 /* All ranks have joined, and their group begins as soon as the database has it. */
 static void group_formed(struct inc_group *group)
 {
+	const unsigned int leaders = inc_group_find_leaders(group);
 	struct inc_err err;
 
-	if (!*meeting_of(group) && check_world(group->core, group->world_size, &err)) {
+	if (!*inc_group_meeting(group) && check_world(group->core, leaders, &err)) {
 		dissolve(group, EINVAL, &err);
 		return;
 	}
@@ -290,7 +279,7 @@ static void tell_joined(struct inc_group *group)
 			.world_size = group->world_size,
 		};
 
-		strcpy(joined.meeting, meeting_of(group));
+		inc_group_announce(member, &joined);
 		inc_act_send(member->client, INC_MSG_JOINED, &joined);
 	}
 }
@@ -339,7 +328,7 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
 				   said->world_size);
 	/* ranks that may share memory are checked when all are there */
-	if (!*said->machine || said->world_size > INC_MAX_NODE_RANKS) {
+	if (!*said->machine || (!said->spans && said->world_size > INC_MAX_NODE_RANKS)) {
 		ret = check_world(core, said->world_size, err);
 		if (ret)
 			return ret;
@@ -349,6 +338,7 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	strcpy(join->job, said->job);
 	/* a member sends an empty host name if its machine has none */
 	strcpy(join->node, *said->host ? said->host : "-");
+	join->spans = said->spans;
 	strcpy(join->machine, said->machine);
 	strcpy(join->meeting, said->meeting);
 	return find_host(core, said, &join->host, err);
@@ -364,6 +354,7 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 	member->client = client;
 	member->host = join->host;
 	memcpy(member->node, join->node, sizeof(member->node));
+	member->spans = join->spans;
 	memcpy(member->machine, join->machine, sizeof(member->machine));
 	memcpy(member->meeting, join->meeting, sizeof(member->meeting));
 	client->member = member;

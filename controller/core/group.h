@@ -15,6 +15,7 @@
 
 struct inc_comm;
 struct inc_group;
+struct inc_tree;
 
 struct inc_member {
 	struct inc_group *group;
@@ -28,6 +29,11 @@ struct inc_member {
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
 	/* the machine of the member, and the place where its members can meet; "": not known */
 	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
+	/* The member can share memory also in a group that spans machines. */
+	bool spans;
+	/* The rank that has this member's connections to switches: the member's own one, or that of
+	 * the machine's lowest rank, which leads the others. */
+	unsigned int leader;
 	/* how long the member was silent, if it is lost for that; else 0 */
 	unsigned int silent_ms;
 };
@@ -72,6 +78,12 @@ struct inc_group {
 	struct inc_member members[]; /* by rank */
 };
 
+/* Whether another rank of the same machine has the rank's connections to switches. Then this rank
+ * asks for no communicator. */
+static inline bool inc_group_is_led(const struct inc_group *group, unsigned int rank)
+{
+	return group->members[rank].leader != rank;
+}
 static inline bool inc_group_formed(const struct inc_group *group)
 {
 	return group->phase != GROUP_FORMING;
@@ -98,6 +110,7 @@ struct inc_join {
 	uint32_t rank;
 	uint32_t world_size;
 	unsigned int host;
+	bool spans;
 	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
 };
 /* Reads the fields that messages G and resume have in common. Returns 0, or -errno with the reason
@@ -146,6 +159,23 @@ const char *inc_member_name(const struct inc_member *member);
  * name() returns a text. */
 void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
 		    const void *arg, char *buf, size_t size);
+
+/* ---- leader.c ---- */
+
+/* Returns where the group's ranks meet, or "" if their machines differ. */
+const char *inc_group_meeting(const struct inc_group *group);
+/* Finds the leader of each rank in a group that spans machines. Returns the number of leaders. No
+ * rank is led if one of the ranks cannot share memory, or if a machine has too many. */
+unsigned int inc_group_find_leaders(struct inc_group *group);
+/* Fills in where the member meets the other ranks of its machine. */
+void inc_group_announce(const struct inc_member *member, struct inc_msg_joined *joined);
+/* Lists the hosts of the group's leaders, in the order of their ranks, and returns their number. */
+unsigned int inc_group_leader_hosts(const struct inc_group *group, unsigned int *hosts);
+/* Gives a tree of the group's leaders their ranks, and those of the ranks that they lead. Returns 0
+ * or -ENOMEM. */
+int inc_group_lead_tree(const struct inc_group *group, struct inc_tree *tree, struct inc_err *err);
+/* Marks the led ranks as through with a new communicator, because they take no part in it. */
+void inc_comm_mark_led(struct inc_comm *comm);
 
 /* ---- resume.c ---- */
 

@@ -223,7 +223,7 @@ static int check_claims(struct inc_core *core, const struct inc_group *group, st
 		r->gone[r->n_gone++].why = *err;
 	}
 	r->n = n;
-	return n ? 0 : -ENETRESET;
+	return n || !r->n_gone ? 0 : -ENETRESET;
 }
 
 static void tell_gone(const struct inc_group *group, struct inc_core_client *client,
@@ -269,7 +269,8 @@ static int take_claim(struct inc_group *group, unsigned int rank, const struct c
 		/* ranks that came back earlier without claiming the communicator have destroyed
 		 * it */
 		for (unsigned int other = 0; other < group->world_size; other++)
-			comm->members[other].destroyed = group->members[other].present;
+			comm->members[other].destroyed =
+				group->members[other].present || inc_group_is_led(group, other);
 		if (inc_orphans_take(comm))
 			return -ENOMEM;
 	}

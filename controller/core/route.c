@@ -425,5 +425,7 @@ void inc_route_release(struct inc_routes *r, struct inc_tree *tree)
 {
 	if (tree && tree->counted)
 		count(r, tree, -1);
+	if (tree)
+		free(tree->leader);
 	free(tree);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "lib/proto/roce.h"
 #include "controller/core/tree.h"
@@ -22,6 +23,15 @@ struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int n)
 	return inc_load_of(node->n_children + (node->parent >= 0), slots);
 }
 
+/* Adds a rank to the set, and the ranks that it leads. */
+static void add_led(const struct inc_tree *tree, unsigned int leader, struct inc_ranks *ranks)
+{
+	inc_ranks_add(ranks, leader);
+	for (unsigned int rank = 0; tree->leader && rank < tree->n_ranks; rank++)
+		if (tree->leader[rank] == leader)
+			inc_ranks_add(ranks, rank);
+}
+
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_ranks *ranks)
 {
 	const struct inc_tree_node *node = &tree->nodes[n], *last = node + node->size - 1;
@@ -29,8 +39,45 @@ void inc_tree_ranks(const struct inc_tree *tree, unsigned int n, struct inc_rank
 	memset(ranks, 0, sizeof(*ranks));
 	for (unsigned int i = node->first_child; i < last->first_child + last->n_children; i++) {
 		if (!tree->children[i].to_switch)
-			inc_ranks_add(ranks, tree->children[i].rank);
+			add_led(tree, tree->children[i].rank, ranks);
 	}
+}
+
+void inc_tree_child_ranks(const struct inc_tree *tree, const struct inc_tree_child *child,
+			  struct inc_ranks *ranks)
+{
+	memset(ranks, 0, sizeof(*ranks));
+	if (child->to_switch)
+		inc_tree_ranks(tree, child->node, ranks);
+	else
+		add_led(tree, child->rank, ranks);
+}
+
+int inc_tree_lead(struct inc_tree *tree, const unsigned int *leader, unsigned int n)
+{
+	unsigned int *rank_of = calloc(n, sizeof(*rank_of)), leaders = 0;
+
+	tree->leader = calloc(n, sizeof(*tree->leader));
+	tree->n_ranks = n;
+	if (!rank_of || !tree->leader) {
+		free(rank_of);
+		return -ENOMEM;
+	}
+	memcpy(tree->leader, leader, n * sizeof(*leader));
+	for (unsigned int rank = 0; rank < n; rank++)
+		if (leader[rank] == rank)
+			rank_of[leaders++] = rank;
+	for (unsigned int i = 0; i < tree->n_children; i++)
+		if (!tree->children[i].to_switch)
+			tree->children[i].rank = rank_of[tree->children[i].rank];
+	free(rank_of);
+	for (unsigned int i = 0; i < tree->n; i++) {
+		struct inc_ranks below;
+
+		inc_tree_ranks(tree, i, &below);
+		tree->nodes[i].first_rank = inc_ranks_next(&below, 0);
+	}
+	return 0;
 }
 
 const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsigned int n,
@@ -50,11 +97,14 @@ const struct inc_tree_child *inc_tree_child_of(const struct inc_tree *tree, unsi
 void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *topo,
 		       unsigned int node, char *buf, size_t size)
 {
-	char end[64];
+	char end[64], machines[32] = "";
+	unsigned int hosts = tree->n_children + 1 - tree->n;
 	size_t used, room;
 
-	snprintf(end, sizeof(end), "%s of %u switch%s", topo->switches[tree->nodes[0].sw].name,
-		 tree->n, tree->n == 1 ? "" : "es");
+	if (tree->leader)
+		snprintf(machines, sizeof(machines), ", %u machines", hosts);
+	snprintf(end, sizeof(end), "%s of %u switch%s%s", topo->switches[tree->nodes[0].sw].name,
+		 tree->n, tree->n == 1 ? "" : "es", machines);
 	room = size - strlen(end) - sizeof("... > ");
 	for (used = 0; tree->nodes[node].parent >= 0; node = tree->nodes[node].parent) {
 		const char *name = topo->switches[tree->nodes[node].sw].name;
@@ -150,6 +200,9 @@ int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct i
 
 		if (!child->to_switch) {
 			host_connection(comm, &sw->ports[child->port], child->rank, c);
+			inc_tree_child_ranks(comm->tree, child, &c->ranks);
+			c->has_ranks = c->has_machine = c->is_machine =
+				inc_ranks_count(&c->ranks) > 1;
 			continue;
 		}
 		switch_connection(comm, &comm->tree->nodes[child->node], false, c);

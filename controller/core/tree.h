@@ -70,6 +70,10 @@ struct inc_tree {
 	/* True: the load of the tree is counted for its switches and links (route.h). False: the
 	 * tree comes from an earlier controller, so only its switches are known, not its shape. */
 	bool counted;
+	/* By rank, the leader of each of n_ranks ranks, which has the connection of all that it
+	 * leads. NULL: each rank has its own connection. */
+	unsigned int *leader;
+	unsigned int n_ranks;
 	struct inc_tree_child *children;
 	struct inc_tree_node nodes[];
 };
@@ -108,6 +112,14 @@ struct inc_load inc_tree_node_takes(const struct inc_tree *tree, unsigned int no
 
 /* Finds the ranks on hosts of the node's switch and of all switches below it. */
 void inc_tree_ranks(const struct inc_tree *tree, unsigned int node, struct inc_ranks *ranks);
+
+/* Gives the tree's connections the ranks of their leaders, of which the tree was made by their
+ * order. leader has the leader of each of n ranks. Returns 0 or -ENOMEM. */
+int inc_tree_lead(struct inc_tree *tree, const unsigned int *leader, unsigned int n);
+
+/* Finds the ranks behind a child: those below a switch, or a rank with all that it leads. */
+void inc_tree_child_ranks(const struct inc_tree *tree, const struct inc_tree_child *child,
+			  struct inc_ranks *ranks);
 
 /* Finds the child of a node that the node's switch names by this rank. A switch below is named by
  * the lowest of its ranks. Returns NULL if there is none. */

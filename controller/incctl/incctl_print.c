@@ -250,8 +250,11 @@ void incctl_print_communicators(const json_t *data)
 	json_array_foreach (data, i, comm) {
 		json_array_foreach (json_object_get(comm, "connections"), k, conn) {
 			add_field(&t, comm, "communicator");
+			/* an earlier controller has no ranks, because each has a connection there
+			 */
+			add_field(&t, conn, json_object_get(conn, "ranks") ? "ranks" : "rank");
 			add_fields(&t, conn,
-				   "rank host transport ip qp udp_port switch switch_ip switch_qp");
+				   "host transport ip qp udp_port switch switch_ip switch_qp");
 		}
 	}
 	end_detail(&t);

@@ -90,6 +90,8 @@ static void print_missing(const json_t *missing)
 			       ranks);
 		else if (*peer || is_up(m))
 			printf("%s %s", *peer ? "switch" : "its parent", peer);
+		else if (*ranks)
+			printf("ranks %s", ranks);
 		else
 			printf("rank %lld", incctl_number(m, "rank"));
 		if (*host)

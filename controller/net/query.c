@@ -61,9 +61,10 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 			continue;
 		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
 		json_array_append_new(members,
-				      json_pack("{s:i, s:s, s:s, s:s, s:s}", "rank", (int)rank,
-						"host", host->name, "addr", ip, "node", m->node,
-						"state", m->client ? "connected" : "left"));
+				      json_pack("{s:i, s:i, s:s, s:s, s:s, s:s}", "rank", (int)rank,
+						"leader", (int)m->leader, "host", host->name,
+						"addr", ip, "node", m->node, "state",
+						m->client ? "connected" : "left"));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->number)
@@ -93,6 +94,20 @@ static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query
 	return list;
 }
 
+/* Returns a rank, with the ranks that it leads, as a text such as "0-3". */
+static json_t *led_json(const struct inc_group *group, unsigned int leader)
+{
+	char text[INC_RANKS_TEXT];
+	struct inc_ranks ranks = {};
+
+	for (unsigned int rank = leader; rank < group->world_size; rank++) {
+		if (group->members[rank].leader == leader)
+			inc_ranks_add(&ranks, rank);
+	}
+	inc_ranks_print(&ranks, text, sizeof(text));
+	return json_string(text);
+}
+
 static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 {
 	const struct inc_topology *topo = comm->group->core->topo;
@@ -104,12 +119,12 @@ static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 
 	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
 	inet_ntop(AF_INET, &sw->ports[host->port].ip, switch_ip, sizeof(switch_ip));
-	object = json_pack("{s:i, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
-			   "host", host->name, "transport", m->transport, "ip", ip, "qp",
-			   (json_int_t)m->route.own.end.qpn, "udp_port",
-			   (int)m->route.own.end.udp_port, "switch", sw->name, "switch_ip",
-			   switch_ip, "switch_qp", (json_int_t)m->route.peer.end.qpn, "destroyed",
-			   (int)m->destroyed);
+	object = json_pack(
+		"{s:i, s:o, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
+		"ranks", led_json(comm->group, rank), "host", host->name, "transport", m->transport,
+		"ip", ip, "qp", (json_int_t)m->route.own.end.qpn, "udp_port",
+		(int)m->route.own.end.udp_port, "switch", sw->name, "switch_ip", switch_ip,
+		"switch_qp", (json_int_t)m->route.peer.end.qpn, "destroyed", (int)m->destroyed);
 	return object;
 }
 
@@ -123,7 +138,8 @@ static json_t *comm_json(const struct inc_comm *comm)
 				      json_string(inc_switch_name(
 					      &group->core->switches[comm->tree->nodes[i].sw])));
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (comm->phase != COMM_REFUSED && comm->members[rank].asked)
+		if (comm->phase != COMM_REFUSED && comm->members[rank].asked &&
+		    !inc_group_is_led(group, rank))
 			json_array_append_new(connections, connection_json(comm, rank));
 	}
 	return json_pack(
@@ -307,7 +323,7 @@ static void name_peer(const struct inc_core_switch *sw, const struct inc_comm *c
 	peer = inc_comm_peer(comm, sw, up ? -1 : rank);
 	if (peer.sw)
 		json_object_set_new(object, "peer", json_string(peer.sw));
-	if (peer.node >= 0) {
+	if (inc_ranks_count(&peer.below) > (peer.node < 0)) {
 		inc_ranks_print(&peer.below, ranks, sizeof(ranks));
 		json_object_set_new(object, "ranks", json_string(ranks));
 	}

@@ -40,16 +40,15 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 			  const struct inc_tree_child *child)
 {
 	const struct inc_topology *topo = comm->group->core->topo;
-	struct inc_ranks ranks = {};
+	struct inc_ranks ranks;
 
+	inc_tree_child_ranks(comm->tree, child, &ranks);
 	if (child->to_switch) {
 		const struct inc_tree_node *below = &comm->tree->nodes[child->node];
 
-		inc_tree_ranks(comm->tree, child->node, &ranks);
 		return edge_json(&topo->switches[node->sw], child->port,
 				 topo->switches[below->sw].name, true, below->first_rank, &ranks);
 	}
-	inc_ranks_add(&ranks, child->rank);
 	return edge_json(&topo->switches[node->sw], child->port, topo->hosts[child->host].name,
 			 false, child->rank, &ranks);
 }
@@ -65,7 +64,7 @@ static void add_known(const struct inc_comm *comm, json_t *edges)
 		const struct inc_topo_host *host = &topo->hosts[m->route.host];
 		struct inc_ranks ranks = {};
 
-		if (!m->asked)
+		if (!m->asked || inc_group_is_led(comm->group, rank))
 			continue;
 		inc_ranks_add(&ranks, rank);
 		json_array_append_new(edges, edge_json(&topo->switches[host->sw], host->port,

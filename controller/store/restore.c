@@ -94,12 +94,13 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 	const int host = inc_topology_host_by_name(r->core->topo, row->host);
 	struct inc_member *member;
 
-	if (!group || row->rank >= group->world_size)
+	if (!group || row->rank >= group->world_size || row->leader > row->rank)
 		return wrong(r, err, "group", row->number, "a rank is not of it");
 	member = &group->members[row->rank];
 	if (host >= 0)
 		member->host = host;
 	member->present = row->gone;
+	member->leader = row->leader;
 	strcpy(member->node, row->node);
 	return 0;
 }
@@ -252,7 +253,8 @@ static int known_tree(const struct kept *k, struct inc_tree **tree, struct inc_e
 static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err *err)
 {
 	struct inc_comm *comm = k->comm;
-	unsigned int hosts[CTL_MAX_WORLD];
+	unsigned int hosts[CTL_MAX_WORLD], n = 0;
+	int ret;
 
 	if (!k->n)
 		return inc_err_set(err, EINVAL, "it has no switch");
@@ -260,12 +262,17 @@ static int make_tree(struct inc_core *core, const struct kept *k, struct inc_err
 		return inc_err_set(err, EINVAL, "the topology lacks %s", k->lacks);
 	if (!k->row.counted)
 		return known_tree(k, &comm->tree, err);
-	if (k->n_members != comm->group->world_size)
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (!inc_group_is_led(comm->group, rank))
+			hosts[n++] = comm->members[rank].route.host;
+	}
+	if (k->n_members != n)
 		return inc_err_set(err, EINVAL, "%u of its members are known", k->n_members);
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
-		hosts[rank] = comm->members[rank].route.host;
-	return inc_route_restore(core->routes, hosts, comm->group->world_size, k->row.slots,
-				 k->nodes, k->n, &comm->tree, err);
+	ret = inc_route_restore(core->routes, hosts, n, k->row.slots, k->nodes, k->n, &comm->tree,
+				err);
+	return ret || n == comm->group->world_size
+		       ? ret
+		       : inc_group_lead_tree(comm->group, comm->tree, err);
 }
 
 /* Marks the queue pair numbers of a restored communicator as used, if the controller has allocated

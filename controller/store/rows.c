@@ -66,6 +66,7 @@ static const struct inc_kept_column ranks[] = {
 	TEXT(inc_kept_rank, host),
 	TEXT(inc_kept_rank, node),
 	NUMBER(inc_kept_rank, gone, 1),
+	NUMBER(inc_kept_rank, leader, INC_MAX_WORLD - 1),
 };
 
 static const struct inc_kept_column comms[] = {

@@ -55,6 +55,7 @@ struct inc_kept_rank {
 	char host[INC_TOPO_NAME_MAX];
 	char node[INC_CONTROL_NAME_LEN];
 	uint32_t gone;
+	uint32_t leader; /* rank that has the connections of this rank to switches */
 };
 
 struct inc_kept_comm {

@@ -25,7 +25,7 @@
 /* The version of the schema, which the file has as its user_version. A table or column that is new,
  * gone or renamed makes the next version, with a step that converts a file of the version before.
  */
-#define INC_STORE_VERSION 2
+#define INC_STORE_VERSION 3
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a field of an end is a column: it makes the next INC_STORE_VERSION, with a step; "
 	       "then change this number");
@@ -50,10 +50,21 @@ static int rename_ends(struct inc_store *store, struct inc_err *err)
 	return ret;
 }
 
+/* Converts a database of version 2 to version 3, in which a rank may have another one's connections
+ * to switches. */
+static int add_leaders(struct inc_store *store, struct inc_err *err)
+{
+	return inc_store_exec(store,
+			      "ALTER TABLE ranks ADD COLUMN leader INTEGER NOT NULL DEFAULT 0; "
+			      "UPDATE ranks SET leader = rank",
+			      "cannot be converted", err);
+}
+
 /* steps[v] converts a database of version v to the next one. All steps that a file needs are done
  * in one transaction. */
 static int (*const steps[INC_STORE_VERSION])(struct inc_store *store, struct inc_err *err) = {
 	[1] = rename_ends,
+	[2] = add_leaders,
 };
 
 /* Reads a number from the database by an SQL statement, such as a pragma. Returns -1 after an

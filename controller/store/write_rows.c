@@ -16,6 +16,7 @@ static int put_rank(struct inc_store *store, const struct inc_member *member, st
 		.number = member->group->number,
 		.rank = member->rank,
 		.gone = member->present && !member->client,
+		.leader = member->leader,
 	};
 
 	if (!inc_group_formed(member->group))
