@@ -222,8 +222,8 @@ struct inccl_group_opts {
 	/* 1: this rank joins a job that runs and whose ranks call inccl_group_grow(). world_size
 	 * is then the new size, and rank the old size or more. */
 	int join;
-	/* 1: the group's communicators use the network in any case. By default they use shared
-	 * memory if all ranks, 2 to 64, are processes of one user in one network namespace. */
+	/* 1: each rank has its own connection to the switch. By default ranks of one machine, 64 at
+	 * most, share memory if they are processes of one user in one network namespace. */
 	int no_node;
 };
 

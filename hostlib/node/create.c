@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How the ranks of a node create a communicator, in four steps: every rank asks, rank 0 hands out
- * the segment, every rank is ready, and rank 0 lets all start. An error of any rank takes the place
- * of its next step, and all ranks get it.
+ * How the ranks of a machine create a communicator, in four steps: every rank asks, the first rank
+ * hands out the segment, every rank is ready, and the first rank lets all start. If the group spans
+ * machines, the first rank also asks the controller before it hands out the segment, and starts the
+ * communicator there before it lets the others start. An error of any rank takes the place of its
+ * next step, and all ranks get it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +18,16 @@
 #include "hostlib/node/meet.h"
 #include "hostlib/node/shared_memory.h"
 #include "lib/base/fd.h"
+#include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 
 /* Time for which a rank polls before it sleeps, if the node has more ranks than CPUs. */
 #define CROWD_POLL_NS (10 * INC_NSEC_PER_USEC)
+
+/* Limit of the memory of a segment, as far as it depends on the window of messages under way, and
+ * the messages that a segment has room for in any case. */
+#define SEGMENT_BYTES (32 << 20)
+#define SLOTS_LEAST   4
 
 /* The things that a rank has while it creates a communicator. */
 struct creation {
@@ -28,6 +36,7 @@ struct creation {
 	struct inccl_communicator *comm;
 	struct inccl_limit *limit;
 	struct inc_err *err;
+	struct inccl_node_shape shape;
 	int memory;
 	int wake[INC_MAX_NODE_RANKS];
 };
@@ -62,7 +71,7 @@ static void send_error(struct inccl_group *group, enum inccl_node_step step, lon
 	struct inccl_node_note note = inccl_node_note_of(group, node, step, index);
 
 	note.error = error;
-	snprintf(note.text, sizeof(note.text), "rank %u: %s", node->rank, text);
+	snprintf(note.text, sizeof(note.text), "rank %d: %s", group->rank, text);
 	for (unsigned int r = 0; r < node->ranks; r++)
 		if (node->sock[r] >= 0)
 			inccl_node_send(node->sock[r], &note, NULL, 0);
@@ -73,12 +82,70 @@ void inccl_node_refuse(struct inccl_group *group, const struct inccl_communicato
 {
 	struct inccl_node *node = group->node;
 
-	if (comm && comm->ep)
-		inccl_node_fail(comm->ep, error, node->rank, text);
+	if (comm && comm->ep && comm->ep->on_node)
+		inccl_node_fail(comm->ep, error, group->rank, text);
 	if (!begin(node, index))
 		return;
 	send_error(group, STEP_ASK, index, error, text);
 	end(node, index);
+}
+
+/* Checks that a rank asks for the same communicator as the first one. */
+static int check_asked(const struct creation *c, unsigned int rank,
+		       const struct inccl_node_note *note)
+{
+	const struct inccl_communicator *comm = c->comm;
+
+	if (note->byte_order != (uint32_t)comm->byte_order)
+		return inc_err_set(c->err, EINVAL, "rank %u wants another byte order than rank %u",
+				   rank, c->node->member[0]);
+	if (c->node->spans && note->message_packets != comm->settings.message_packets)
+		return inc_err_set(c->err, EINVAL,
+				   "message_packets must be the same everywhere: rank %u says %u, "
+				   "rank %u says %u",
+				   c->node->member[0], comm->settings.message_packets, rank,
+				   note->message_packets);
+	return 0;
+}
+
+/* Takes the terms that the first rank has sent. */
+static void take_terms(struct creation *c, const struct inccl_node_terms *terms)
+{
+	struct inccl_communicator *comm = c->comm;
+
+	c->shape = (struct inccl_node_shape){c->node->ranks, terms->segment_slots,
+					     terms->message_bytes};
+	comm->number = terms->number;
+	comm->payload = terms->payload;
+	comm->slots = terms->slots;
+	comm->message_packets = terms->message_packets;
+	comm->window_messages = terms->window_messages;
+	comm->messages = terms->messages;
+	comm->mode = terms->mode;
+	comm->native_floats = terms->native_floats;
+	snprintf(comm->peer, sizeof(comm->peer), "%.79s", terms->peer);
+	snprintf(comm->tree, sizeof(comm->tree), "%.159s", terms->tree);
+}
+
+static struct inccl_node_terms terms_of(const struct creation *c)
+{
+	const struct inccl_communicator *comm = c->comm;
+	struct inccl_node_terms terms = {
+		.number = comm->number,
+		.payload = comm->payload,
+		.slots = comm->slots,
+		.message_packets = comm->message_packets,
+		.window_messages = comm->window_messages,
+		.messages = comm->messages,
+		.mode = comm->mode,
+		.native_floats = comm->native_floats,
+		.segment_slots = c->shape.slots,
+		.message_bytes = c->shape.message_bytes,
+	};
+
+	memcpy(terms.peer, comm->peer, sizeof(terms.peer));
+	memcpy(terms.tree, comm->tree, sizeof(terms.tree));
+	return terms;
 }
 
 /* Receives the note of a step, with n descriptors, from a rank. Drops notes of earlier creations,
@@ -88,6 +155,7 @@ static int receive_step(struct creation *c, unsigned int from, enum inccl_node_s
 {
 	struct pollfd pfd = {.fd = c->node->sock[from], .events = POLLIN};
 	unsigned int have;
+	const unsigned int member = c->node->member[from];
 	struct inccl_node_note note;
 	int ret;
 
@@ -95,29 +163,29 @@ static int receive_step(struct creation *c, unsigned int from, enum inccl_node_s
 		ret = inccl_node_wait(c->group, &pfd, 1, c->limit, c->err);
 		if (ret == -ETIMEDOUT)
 			return inc_err_set(c->err, ETIMEDOUT,
-					   "rank %u did not create communicator %lld in time", from,
-					   c->comm->index);
+					   "rank %u did not create communicator %lld in time",
+					   member, c->comm->index);
 		if (ret)
 			return ret;
 		ret = inccl_node_receive(pfd.fd, &note, fds, n, &have);
 		if (ret == -ECONNRESET)
 			return inccl_node_peer_gone(c->group, from, c->err);
 		if (ret)
-			return inc_err_set(c->err, -ret, "rank %u of this machine: %s", from,
+			return inc_err_set(c->err, -ret, "rank %u of this machine: %s", member,
 					   strerror(-ret));
 		if (note.index >= c->comm->index)
 			break;
 		inccl_node_close_fds(fds, have);
 	}
-	if (note.index == c->comm->index && note.step == step && !note.error && have == n)
-		return step == STEP_ASK && note.byte_order != (uint32_t)c->comm->byte_order
-			       ? inc_err_set(c->err, EINVAL,
-					     "rank %u wants another byte order than rank 0", from)
-			       : 0;
+	if (note.index == c->comm->index && note.step == step && !note.error && have == n) {
+		if (step == STEP_MADE)
+			take_terms(c, &note.terms);
+		return step == STEP_ASK ? check_asked(c, member, &note) : 0;
+	}
 	inccl_node_close_fds(fds, have);
 	if (note.error > 0)
 		return inc_err_set(c->err, note.error, "%s", note.text);
-	return inc_err_set(c->err, EPROTO, "rank %u of this machine is out of step", from);
+	return inc_err_set(c->err, EPROTO, "rank %u of this machine is out of step", member);
 }
 
 static int new_wake_fd(struct creation *c)
@@ -136,11 +204,28 @@ static bool is_too_large(size_t bytes)
 	return !getrlimit(RLIMIT_FSIZE, &most) && most.rlim_cur < bytes;
 }
 
-/* Rank 0: makes the segment. Its size is sealed, so no rank can make another one's access fail. All
- * of its memory is taken here, because a lack of it would be a signal later. */
+/* Chooses the size of the segment by the communicator's messages and window. */
+static void choose_shape(struct creation *c)
+{
+	const struct inccl_communicator *comm = c->comm;
+	const unsigned int window =
+		inc_min(comm->messages, comm->window_messages * comm->message_packets);
+	size_t each;
+
+	c->shape = (struct inccl_node_shape){
+		.ranks = c->node->ranks,
+		.slots = 1,
+		.message_bytes = comm->payload * comm->message_packets,
+	};
+	each = inccl_node_stride(&c->shape) * c->node->ranks;
+	c->shape.slots = inc_min(window, inc_max(SEGMENT_BYTES / each, (size_t)SLOTS_LEAST));
+}
+
+/* The first rank: makes the segment. Its size is sealed, so no rank can make another one's access
+ * fail. All of its memory is taken here, because a lack of it would be a signal later. */
 static int new_memory(struct creation *c)
 {
-	const size_t bytes = inccl_node_segment_bytes(c->node->ranks);
+	const size_t bytes = inccl_node_segment_bytes(&c->shape);
 
 	if (is_too_large(bytes))
 		return inc_err_set(c->err, EFBIG, "shared memory of %zu bytes is beyond ulimit -f",
@@ -156,26 +241,40 @@ static int new_memory(struct creation *c)
 /* Maps the segment and makes the communicator's endpoint of it. */
 static int open_end(struct creation *c)
 {
-	const size_t bytes = inccl_node_segment_bytes(c->node->ranks);
-	const bool swapped = inc_order_is_foreign(inccl_wire_order(c->comm));
+	const size_t bytes = inccl_node_segment_bytes(&c->shape);
+	const struct inccl_node_end_opts opts = {
+		.shape = c->shape,
+		.rank = c->node->rank,
+		.member = c->node->member,
+		.wake = c->wake,
+		.swapped = inc_order_is_foreign(inccl_wire_order(c->comm)),
+		.native_floats = c->comm->native_floats,
+		.payload = c->comm->payload,
+		.spans = c->node->spans,
+		.network = c->comm->ep,
+	};
+	struct inccl_endpoint *ep;
 	struct inccl_node_segment *segment;
 	struct stat st;
 	int ret;
 
 	if (fstat(c->memory, &st) || st.st_size != (off_t)bytes ||
 	    !(fcntl(c->memory, F_GET_SEALS) & F_SEAL_SHRINK))
-		return inc_err_set(c->err, EPROTO, "rank 0's shared memory has another size");
+		return inc_err_set(c->err, EPROTO, "rank %u's shared memory has another size",
+				   c->node->member[0]);
 	segment = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, c->memory, 0);
 	if (segment == MAP_FAILED)
 		return inc_err_set(c->err, errno, "shared memory of %zu bytes: %s", bytes,
 				   strerror(errno));
 	if (!c->node->rank)
-		inccl_node_segment_init(segment);
-	ret = inccl_node_end_open(segment, c->node->rank, c->node->ranks, c->wake, swapped,
-				  &c->comm->ep);
+		inccl_node_segment_init(segment, &c->shape);
+	ret = inccl_node_end_open(segment, &opts, &ep);
 	if (!ret) {
-		/* the endpoint owns the descriptors now */
+		/* the endpoint owns the descriptors now, and the connection to the switch */
 		memset(c->wake, -1, sizeof(c->wake));
+		pthread_mutex_lock(&c->comm->lock);
+		c->comm->ep = ep;
+		pthread_mutex_unlock(&c->comm->lock);
 		return 0;
 	}
 	munmap(segment, bytes);
@@ -194,12 +293,13 @@ static int receive_all(struct creation *c, enum inccl_node_step step)
 
 static int send_all(struct creation *c, enum inccl_node_step step)
 {
-	const struct inccl_node_note note =
-		inccl_node_note_of(c->group, c->node, step, c->comm->index);
+	struct inccl_node_note note = inccl_node_note_of(c->group, c->node, step, c->comm->index);
 	int fds[INC_MAX_NODE_RANKS + 1] = {c->memory};
 	const unsigned int n = step == STEP_MADE ? c->node->ranks + 1 : 0;
 	int ret = 0;
 
+	if (step == STEP_MADE)
+		note.terms = terms_of(c);
 	memcpy(fds + 1, c->wake, sizeof(c->wake));
 	for (unsigned int r = 1; r < c->node->ranks && !ret; r++)
 		ret = inccl_node_send_to(c->group, r, c->node->sock[r], &note, fds, n, c->limit,
@@ -207,15 +307,38 @@ static int send_all(struct creation *c, enum inccl_node_step step)
 	return ret;
 }
 
+/* Fills in what the controller's answer gives communicators that need switches. */
+static void describe(struct inccl_communicator *comm, unsigned int ranks)
+{
+	comm->mode = INC_TREE_TERMINATION; /* whole messages, floats as they are */
+	comm->native_floats = true;
+	comm->payload = INCCL_NODE_MESSAGE_BYTES;
+	comm->message_packets = 1;
+	comm->window_messages = comm->messages = comm->slots = INCCL_NODE_SLOTS;
+	comm->number = comm->index;
+	snprintf(comm->peer, sizeof(comm->peer), "%u ranks of this machine", ranks);
+	snprintf(comm->tree, sizeof(comm->tree), "none: %u ranks share memory", ranks);
+}
+
 static int create_as_first(struct creation *c)
 {
+	const bool spans = c->node->spans;
 	int ret = new_wake_fd(c);
 
 	ret = ret ?: receive_all(c, STEP_ASK);
-	ret = ret ?: new_memory(c);
+	if (spans)
+		ret = ret ?: inccl_comm_join_network(c->comm, c->limit, c->err);
+	else
+		describe(c->comm, c->node->ranks);
+	if (ret)
+		return ret;
+	choose_shape(c);
+	ret = new_memory(c);
 	ret = ret ?: send_all(c, STEP_MADE);
 	ret = ret ?: open_end(c);
 	ret = ret ?: receive_all(c, STEP_READY);
+	if (spans)
+		ret = ret ?: inccl_comm_start(c->comm, c->limit, c->err);
 	return ret ?: send_all(c, STEP_START);
 }
 
@@ -224,6 +347,7 @@ static int send_step(struct creation *c, enum inccl_node_step step, const int *f
 	struct inccl_node_note note = inccl_node_note_of(c->group, c->node, step, c->comm->index);
 
 	note.byte_order = c->comm->byte_order;
+	note.message_packets = c->comm->settings.message_packets;
 	return inccl_node_send_to(c->group, 0, c->node->sock[0], &note, fds, n, c->limit, c->err);
 }
 
@@ -244,23 +368,16 @@ static int create_as_other(struct creation *c)
 	return ret ?: receive_step(c, 0, STEP_START, NULL, 0);
 }
 
-/* Fills in what the controller's answer gives other communicators. */
-static void describe(struct inccl_communicator *comm, unsigned int ranks)
+/* Chooses how a rank waits for the others of its machine. */
+static void prepare_waits(struct inccl_communicator *comm, unsigned int ranks)
 {
-	comm->mode = INC_TREE_TERMINATION; /* whole messages, floats as they are */
-	comm->native_floats = true;
-	comm->payload = INCCL_NODE_MESSAGE_BYTES;
-	comm->message_packets = 1;
-	comm->window_messages = comm->messages = comm->slots = INCCL_NODE_SLOTS;
 	comm->granted = 1;
 	comm->spin.for_neighbours = true;
 	/* where ranks outnumber CPUs, a rank that sleeps is quicker than one that yields often */
 	if (ranks > inc_cpus() && comm->spin.poll_ns > CROWD_POLL_NS)
 		comm->spin.poll_ns = CROWD_POLL_NS;
-	comm->number = comm->index;
-	snprintf(comm->device, sizeof(comm->device), "shared memory");
-	snprintf(comm->peer, sizeof(comm->peer), "%u ranks of this machine", ranks);
-	snprintf(comm->tree, sizeof(comm->tree), "none: %u ranks share memory", ranks);
+	if (!*comm->device)
+		snprintf(comm->device, sizeof(comm->device), "shared memory");
 }
 
 int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit,
@@ -282,12 +399,12 @@ int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit
 	if (ret)
 		send_error(group, STEP_ASK, comm->index, -ret, err->msg);
 	else
-		describe(comm, c.node->ranks);
+		prepare_waits(comm, c.node->ranks);
 	end(group->node, comm->index);
 	inccl_node_close_fds(c.wake, INC_MAX_NODE_RANKS);
 	if (c.memory >= 0)
 		close(c.memory);
-	if (!ret)
+	if (!ret && !inccl_node_asks(group))
 		inccl_log_line(group->log, "communicator %lld: %s, floats %s", comm->number,
 			       comm->tree, inccl_comm_floats(comm));
 	return ret;

@@ -23,7 +23,7 @@
 #include "lib/net/wait.h"
 
 /* Ranks with another version of this room's protocol are of another machine. */
-#define VERSION "inccl-node-2"
+#define VERSION "inccl-node-3"
 #define MAGIC   0x6e6f6465
 /* A wait looks so often whether the group has failed. */
 #define LOOK_MS 100
@@ -56,6 +56,7 @@ static unsigned long long namespace_of(const char *kind)
 static int identify_machine(char id[INC_CONTROL_MACHINE_LEN])
 {
 	const unsigned long long net = namespace_of("net"), user = namespace_of("user");
+	const struct inccl_node_shape shape = {2, INCCL_NODE_SLOTS, INCCL_NODE_MESSAGE_BYTES};
 	char boot[48] = "", text[224];
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, boot, sizeof(boot) - 1);
@@ -66,7 +67,7 @@ static int identify_machine(char id[INC_CONTROL_MACHINE_LEN])
 		return -ENOENT;
 	/* ranks of another build of the library may have another segment */
 	snprintf(text, sizeof(text), VERSION " %zu %zu %zu %d %.36s %llu %llu %u", sizeof(void *),
-		 sizeof(struct inccl_node_note), inccl_node_segment_bytes(2),
+		 sizeof(struct inccl_node_note), inccl_node_segment_bytes(&shape),
 		 INCCL_NODE_PIECE_BYTES, boot, net, user, geteuid());
 	snprintf(id, INC_CONTROL_MACHINE_LEN, "%016llx",
 		 (unsigned long long)hash(0xcbf29ce484222325, text));
@@ -148,6 +149,7 @@ struct inccl_node *inccl_node_offer(struct inccl_group *group, struct inc_msg_jo
 		memcpy(msg->meeting, node->name, sizeof(msg->meeting));
 	else
 		msg->machine[0] = 0;
+	msg->spans = msg->has_spans = node;
 	if (!node)
 		inccl_log_line(group->log, "this rank shares no memory: the machine has no "
 					   "identity, or allows no local socket");
@@ -180,6 +182,13 @@ int inccl_node_send(int fd, const struct inccl_node_note *note, const int *fds, 
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* Returns the rank in the group of one of this machine's ranks. During the meeting the group does
+ * not have its node yet, and the ranks are only known by their numbers. */
+static unsigned int member_of(const struct inccl_group *group, unsigned int rank)
+{
+	return group->node ? group->node->member[rank] : rank;
+}
+
 /* Waits a little after a call that the kernel has no room for. Returns what inccl_node_check()
  * does. */
 static int wait_for_room(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err)
@@ -205,8 +214,8 @@ int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
 	}
 	if (ret == -EPIPE || ret == -ECONNRESET)
 		return inccl_node_peer_gone(group, rank, err);
-	return ret ? inc_err_set(err, -ret, "a message to rank %u of this machine: %s", rank,
-				 strerror(-ret))
+	return ret ? inc_err_set(err, -ret, "a message to rank %u of this machine: %s",
+				 member_of(group, rank), strerror(-ret))
 		   : 0;
 }
 
@@ -289,7 +298,8 @@ int inccl_node_peer_gone(struct inccl_group *group, unsigned int rank, struct in
 		inccl_cond_wait_until(&group->changed, &group->lock, deadline_ns);
 	pthread_mutex_unlock(&group->lock);
 	return group_error(group, err)
-		       ?: inc_err_set(err, ECONNRESET, "rank %u of this machine is gone", rank);
+		       ?: inc_err_set(err, ECONNRESET, "rank %u of this machine is gone",
+				      member_of(group, rank));
 }
 
 int inccl_node_check(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err)
@@ -470,19 +480,50 @@ static int come(struct inccl_group *group, struct inccl_node *node, const char *
 	return ret;
 }
 
+bool inccl_node_needs_network(const struct inccl_group *group)
+{
+	return !group->node || group->node->spans;
+}
+
+bool inccl_node_asks(const struct inccl_group *group)
+{
+	return !group->node || (group->node->spans && !group->node->rank);
+}
+
+/* Lists the ranks that meet, and finds this one among them. Returns false if there is no meeting
+ * for this rank. */
+static bool list_members(const struct inccl_group *group, struct inccl_node *node,
+			 const struct inc_ranks *among)
+{
+	bool is_there = false;
+
+	node->spans = among;
+	node->ranks = 0;
+	for (int rank = 0; rank < group->world_size; rank++) {
+		if (among && !inc_ranks_have(among, rank))
+			continue;
+		if (node->ranks == INC_MAX_NODE_RANKS)
+			return false;
+		if (rank == group->rank) {
+			is_there = true;
+			node->rank = node->ranks;
+		}
+		node->member[node->ranks++] = rank;
+	}
+	return is_there && node->ranks > 1;
+}
+
 int inccl_node_meet(struct inccl_group *group, struct inccl_node *node, const char *meeting,
-		    struct inccl_limit *limit, struct inc_err *err)
+		    const struct inc_ranks *among, struct inccl_limit *limit, struct inc_err *err)
 {
 	int ret;
 
 	if (!node)
 		return 0;
-	if (!*meeting || group->world_size < 2 || group->world_size > INC_MAX_NODE_RANKS) {
+	if (!*meeting || !list_members(group, node, among)) {
 		inccl_node_free(node);
 		return 0;
 	}
-	node->rank = group->rank;
-	node->ranks = group->world_size;
 	ret = node->rank ? come(group, node, meeting, limit, err) : gather(group, node, limit, err);
 	close(node->listener);
 	node->listener = -1;
@@ -490,8 +531,13 @@ int inccl_node_meet(struct inccl_group *group, struct inccl_node *node, const ch
 		inccl_node_free(node);
 		return ret;
 	}
-	inccl_log_line(group->log, "all %u ranks are on this machine and share memory",
-		       node->ranks);
+	if (node->spans)
+		inccl_log_line(group->log,
+			       "%u ranks on this machine share memory, and rank %u leads them",
+			       node->ranks, node->member[0]);
+	else
+		inccl_log_line(group->log, "all %u ranks are on this machine and share memory",
+			       node->ranks);
 	group->node = node;
 	return 0;
 }

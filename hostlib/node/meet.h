@@ -8,22 +8,38 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "hostlib/node/node.h"
 #include "lib/base/err.h"
 
 enum inccl_node_step { STEP_MEET, STEP_MET, STEP_ASK, STEP_MADE, STEP_READY, STEP_START };
 
-/* A message between a rank and rank 0. */
+/* The properties of a communicator that the machine's first rank gives to the others. */
+struct inccl_node_terms {
+	int64_t number;
+	uint32_t payload, slots, message_packets, window_messages, messages;
+	uint32_t mode;          /* enum inc_tree_mode */
+	uint32_t native_floats; /* floats are added as they are */
+	/* of the segment: messages under way, and bytes of a message (shared_memory.h) */
+	uint32_t segment_slots, message_bytes;
+	char peer[80];
+	char tree[INC_CONTROL_TREE_LEN];
+};
+
+/* A message between a rank and the first rank of its machine. Ranks have their numbers among those
+ * of the machine here, counted from 0. */
 struct inccl_node_note {
 	uint32_t magic;
 	uint32_t step; /* enum inccl_node_step */
 	uint32_t group;
-	int32_t rank;        /* rank of the sender; of an error the rank to blame */
-	int32_t error;       /* 0, or a positive errno that ends the creation */
-	uint32_t byte_order; /* of STEP_ASK: enum inccl_byte_order */
-	int64_t index;       /* index of the communicator in its group */
-	char text[320];      /* explanation of the error; of STEP_MEET the name of the meeting */
+	int32_t rank;  /* rank of the sender; of an error the rank to blame */
+	int32_t error; /* 0, or a positive errno that ends the creation */
+	/* of STEP_ASK: enum inccl_byte_order, and packets of a message as the caller wants */
+	uint32_t byte_order, message_packets;
+	int64_t index;  /* index of the communicator in its group */
+	char text[320]; /* explanation of the error; of STEP_MEET the name of the meeting */
+	struct inccl_node_terms terms; /* of STEP_MADE */
 };
 
 struct inccl_node {
@@ -33,8 +49,12 @@ struct inccl_node {
 	pthread_cond_t changed;
 	/* index of the communicator that is created next; all ranks create them in this order */
 	long long next;
+	/* this rank among those of the machine, and their number */
 	unsigned int rank, ranks;
-	int sock[INC_MAX_NODE_RANKS]; /* rank 0: to each other rank; others: [0] is to rank 0 */
+	unsigned int member[INC_MAX_NODE_RANKS]; /* their ranks in the group */
+	bool spans;                              /* the group has ranks on other machines */
+	/* the first rank: to each other rank; others: [0] is to the first rank */
+	int sock[INC_MAX_NODE_RANKS];
 };
 
 /* A note of this rank, without an error. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "hostlib/node/shared_memory.h"
+#include "hostlib/node/segment_end.h"
 #include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/proto/desc.h"
@@ -18,60 +18,30 @@
 _Static_assert(INC_MAX_NODE_RANKS <= INC_REDUCE_MOST && INC_MAX_NODE_RANKS <= 64,
 	       "one call reduces the parts of all ranks, and sets of ranks have 64 bits");
 
-struct end {
-	struct inc_channel_device dev; /* the first member, as lib/channel/channel.h asks */
-	struct inc_channel ch;
-	struct inccl_endpoint *ep;
-	struct inccl_node_segment *segment;
-	unsigned int rank, ranks;
-	int wake[INC_MAX_NODE_RANKS];
-	bool swapped; /* elements are not in the machine's byte order */
-	bool armed;   /* arm() was called since the last progress() */
-	/* the caller has a message for which there was no slot */
-	bool blocked;
-	uint64_t posted, completed;
-	struct inc_channel_exchange message[INCCL_NODE_SLOTS]; /* those under way */
-};
-
-static struct end *end_of_device(const struct inc_channel_device *dev)
+static struct inccl_node_end *end_of_device(const struct inc_channel_device *dev)
 {
-	return (struct end *)dev;
+	return (struct inccl_node_end *)dev;
 }
 
-static struct end *end_of(const struct inc_channel *ch)
+static struct inccl_node_end *end_of(const struct inc_channel *ch)
 {
 	return end_of_device(ch->dev);
 }
 
-/* ---- places in the segment ---- */
+/* ---- the segment ---- */
 
-static struct inccl_node_slot *slot_of(const struct end *e, uint64_t m)
+int inccl_node_root_of(const struct inccl_node_end *e, uint32_t imm)
 {
-	return &e->segment->slot[m % INCCL_NODE_SLOTS];
+	for (unsigned int r = 0; r < e->ranks; r++)
+		if (e->member[r] == INC_DESC_ROOT(imm))
+			return r;
+	return -1;
 }
 
-static uint8_t *place_of(const struct end *e, uint64_t m, unsigned int rank, uint32_t bytes)
+void inccl_node_segment_init(struct inccl_node_segment *segment,
+			     const struct inccl_node_shape *shape)
 {
-	const size_t slot = m % INCCL_NODE_SLOTS;
-
-	if (bytes <= INCCL_NODE_SMALL_BYTES)
-		return e->segment->slot[slot].part[rank].small;
-	return e->segment->data + (slot * e->ranks + rank) * INCCL_NODE_STRIDE;
-}
-
-static uint32_t bytes_of(const struct inc_channel_exchange *x)
-{
-	return inc_max(x->send_len, x->recv_len);
-}
-
-static const struct inc_channel_exchange *message_of(const struct end *e, uint64_t m)
-{
-	return &e->message[m % INCCL_NODE_SLOTS];
-}
-
-void inccl_node_segment_init(struct inccl_node_segment *segment)
-{
-	for (unsigned int i = 0; i < INCCL_NODE_SLOTS; i++) {
+	for (unsigned int i = 0; i < shape->slots; i++) {
 		atomic_init(&segment->slot[i].turn, i);
 		atomic_init(&segment->slot[i].claim, UINT64_MAX);
 	}
@@ -82,7 +52,7 @@ void inccl_node_segment_init(struct inccl_node_segment *segment)
 /* Wakes the ranks of a set, after something in the segment has changed. The fence orders the change
  * before the look at the set. arm() does these steps the other way round, so either this rank sees
  * a sleeper, or the sleeper sees the change. */
-static void wake_all_of(struct end *e, _Atomic uint64_t *set)
+static void wake_all_of(struct inccl_node_end *e, _Atomic uint64_t *set)
 {
 	uint64_t asleep;
 
@@ -101,7 +71,7 @@ static void wake_all_of(struct end *e, _Atomic uint64_t *set)
 /* ---- failures ---- */
 
 /* Fails the segment on all ranks. Returns false if it has failed already. */
-static bool fail(struct end *e, int error, int rank, const char *text)
+static bool fail(struct inccl_node_end *e, int error, int rank, const char *text)
 {
 	struct inccl_node_segment *segment = e->segment;
 	uint32_t works = NODE_WORKS;
@@ -120,15 +90,24 @@ static bool fail(struct end *e, int error, int rank, const char *text)
 
 void inccl_node_fail(struct inccl_endpoint *ep, int error, int rank, const char *text)
 {
-	struct end *e = end_of_device(ep->dev);
+	struct inccl_node_end *e = end_of_device(ep->dev);
 	char line[sizeof(e->segment->text)];
 
-	snprintf(line, sizeof(line), "rank %u: %.*s", e->rank, (int)sizeof(line) - 20, text);
+	snprintf(line, sizeof(line), "rank %u: %.*s", e->member[e->rank], (int)sizeof(line) - 20,
+		 text);
 	fail(e, error, rank, line);
 }
 
+void inccl_node_pass_on(struct inccl_endpoint *ep, int error, int rank, const char *text)
+{
+	struct inccl_node_end *e = end_of_device(ep->dev);
+
+	if (e->network)
+		fail(e, error, rank, text);
+}
+
 /* Whether the segment has failed. If so, the endpoint gets the reason. */
-static bool has_failed(struct end *e)
+static bool has_failed(struct inccl_node_end *e)
 {
 	const struct inccl_node_segment *segment = e->segment;
 
@@ -142,12 +121,13 @@ static bool has_failed(struct end *e)
 }
 
 /* Describes what a rank has called. */
-static void describe_call(const struct inccl_node_part *part, char *text, size_t size)
+static void describe_call(const struct inccl_node_end *e, const struct inccl_node_part *part,
+			  char *text, size_t size)
 {
 	const uint32_t bytes = inc_max(part->send_bytes, part->recv_bytes);
 	uint32_t desc = part->desc;
 
-	inc_desc_from_wire(part->desc, true, &desc);
+	inc_desc_from_wire(part->desc, e->native_floats, &desc);
 	snprintf(text, size, "%s of %s by %s, root %u, %u bytes",
 		 inccl_collective_name(INC_DESC_COLL(desc)) ?: "?",
 		 inccl_dtype_name(INC_DESC_DTYPE(desc)) ?: "?",
@@ -177,9 +157,9 @@ static const char *difference(const struct inccl_node_part *a, const struct incc
 
 /* Compares what all ranks have called as message m, which all have contributed to. Returns false if
  * they differ, which fails the segment. */
-static bool agree(struct end *e, uint64_t m)
+static bool agree(struct inccl_node_end *e, uint64_t m)
 {
-	const struct inccl_node_part *part = slot_of(e, m)->part;
+	const struct inccl_node_part *part = inccl_node_slot_of(e, m)->part;
 	char text[sizeof(e->segment->text)], first[80], other[80];
 
 	for (unsigned int r = 1; r < e->ranks; r++) {
@@ -187,10 +167,10 @@ static bool agree(struct end *e, uint64_t m)
 
 		if (!what)
 			continue;
-		describe_call(&part[0], first, sizeof(first));
-		describe_call(&part[r], other, sizeof(other));
-		snprintf(text, sizeof(text), "rank 0 called %s, rank %u called %s; different: %s",
-			 first, r, other, what);
+		describe_call(e, &part[0], first, sizeof(first));
+		describe_call(e, &part[r], other, sizeof(other));
+		snprintf(text, sizeof(text), "rank %u called %s, rank %u called %s; different: %s",
+			 e->member[0], first, e->member[r], other, what);
 		fail(e, EREMOTEIO, -1, text);
 		return false;
 	}
@@ -206,40 +186,54 @@ static unsigned int pieces_of(const struct inc_channel_exchange *x)
 	return inc_all_give(x->imm) && pieces ? pieces : 0;
 }
 
-static void publish(struct end *e, uint64_t m)
+void inccl_node_publish(struct inccl_node_end *e, uint64_t m)
 {
-	atomic_store_explicit(&slot_of(e, m)->result, m + 1, memory_order_release);
+	atomic_store_explicit(&inccl_node_slot_of(e, m)->result, m + 1, memory_order_release);
 	wake_all_of(e, &e->segment->want_result);
+}
+
+/* Handles that this machine's ranks have combined their contributions to message m. That is the
+ * result, unless the leader contributes it to the network. */
+static void finish(struct inccl_node_end *e, uint64_t m)
+{
+	if (!e->spans) {
+		inccl_node_publish(e, m);
+		return;
+	}
+	atomic_store_explicit(&inccl_node_slot_of(e, m)->combined, m + 1, memory_order_release);
+	wake_all_of(e, &e->segment->want_combined);
 }
 
 /* Reduces one piece of message m into the part of rank 0. Returns false if the segment has failed.
  */
-static bool reduce_piece(struct end *e, uint64_t m, unsigned int piece)
+static bool reduce_piece(struct inccl_node_end *e, uint64_t m, unsigned int piece)
 {
-	const struct inc_channel_exchange *x = message_of(e, m);
+	const struct inc_channel_exchange *x = inccl_node_message_of(e, m);
 	const uint32_t from = piece * INCCL_NODE_PIECE_BYTES;
 	const uint32_t bytes = inc_min(x->send_len - from, INCCL_NODE_PIECE_BYTES);
 	struct inc_reduction reduction = {.swapped = e->swapped};
 	const void *source[INC_MAX_NODE_RANKS];
 	uint32_t desc = x->imm;
 
-	inc_desc_from_wire(x->imm, true, &desc);
+	inc_desc_from_wire(x->imm, e->native_floats, &desc);
 	reduction.op = INC_DESC_OP(desc);
 	reduction.type = INC_DESC_DTYPE(desc);
+	if (!e->native_floats)
+		reduction.type = inc_reduced_as(reduction.type);
 	for (unsigned int r = 0; r < e->ranks; r++)
-		source[r] = place_of(e, m, r, x->send_len) + from;
-	if (!inc_reduce_many(&reduction, place_of(e, m, 0, x->send_len) + from, source, e->ranks,
-			     bytes / inc_element_bytes(desc)))
+		source[r] = inccl_node_place_of(e, m, r, x->send_len) + from;
+	if (!inc_reduce_many(&reduction, inccl_node_place_of(e, m, 0, x->send_len) + from, source,
+			     e->ranks, bytes / inc_element_bytes(desc)))
 		return true;
 	fail(e, EOPNOTSUPP, -1, "the operator does not exist for the type");
 	return false;
 }
 
 /* Reduces pieces of message m until none is left to claim. */
-static void help(struct end *e, uint64_t m)
+static void help(struct inccl_node_end *e, uint64_t m)
 {
-	struct inccl_node_slot *slot = slot_of(e, m);
-	const unsigned int pieces = pieces_of(message_of(e, m));
+	struct inccl_node_slot *slot = inccl_node_slot_of(e, m);
+	const unsigned int pieces = pieces_of(inccl_node_message_of(e, m));
 	uint64_t claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
 
 	while (claim >> 8 == m && (claim & 0xff) < pieces) {
@@ -248,20 +242,20 @@ static void help(struct end *e, uint64_t m)
 		if (!reduce_piece(e, m, claim & 0xff))
 			return;
 		if (atomic_fetch_add(&slot->reduced, 1) + 1 == pieces)
-			publish(e, m);
+			finish(e, m);
 		claim = atomic_load_explicit(&slot->claim, memory_order_acquire);
 	}
 }
 
 /* Handles that all ranks have contributed to message m. Called by the rank that was the last. */
-static void all_arrived(struct end *e, uint64_t m)
+static void all_arrived(struct inccl_node_end *e, uint64_t m)
 {
-	struct inccl_node_slot *slot = slot_of(e, m);
+	struct inccl_node_slot *slot = inccl_node_slot_of(e, m);
 
 	if (!agree(e, m))
 		return;
-	if (!pieces_of(message_of(e, m))) {
-		publish(e, m);
+	if (!pieces_of(inccl_node_message_of(e, m))) {
+		finish(e, m);
 		return;
 	}
 	atomic_store_explicit(&slot->reduced, 0, memory_order_relaxed);
@@ -269,73 +263,89 @@ static void all_arrived(struct end *e, uint64_t m)
 	help(e, m);
 }
 
+static uint32_t packets_of(const struct inccl_node_end *e, const struct inc_channel_exchange *x)
+{
+	return (inccl_node_bytes_of(x) + e->payload - 1) / e->payload ?: 1;
+}
+
 static int exchange(struct inc_channel *ch, const struct inc_channel_exchange *x)
 {
-	struct end *e = end_of(ch);
+	struct inccl_node_end *e = end_of(ch);
 	const uint64_t m = e->posted;
-	struct inccl_node_slot *slot = slot_of(e, m);
+	struct inccl_node_slot *slot = inccl_node_slot_of(e, m);
 	struct inccl_node_part *part = &slot->part[e->rank];
 
-	e->blocked = m - e->completed == INCCL_NODE_SLOTS ||
+	e->blocked = m - e->completed == e->shape.slots ||
 		     atomic_load_explicit(&slot->turn, memory_order_acquire) != m;
 	if (e->blocked)
 		return -EAGAIN;
-	e->message[m % INCCL_NODE_SLOTS] = *x;
+	e->message[m % e->shape.slots] = *x;
+	e->under_way += packets_of(e, x);
 	e->posted++;
 	part->message = m + 1;
 	part->desc = x->imm;
 	part->send_bytes = x->send_len;
 	part->recv_bytes = x->recv_len;
 	if (x->send_len)
-		memcpy(place_of(e, m, e->rank, bytes_of(x)), x->send, x->send_len);
-	/* the other ranks can finish without this one from now on */
-	e->ep->acknowledged++;
+		memcpy(inccl_node_place_of(e, m, e->rank, inccl_node_bytes_of(x)), x->send,
+		       x->send_len);
+	/* the other ranks can finish without this one from now on, unless it leads them */
+	if (!e->network)
+		e->ep->acknowledged++;
 	if (atomic_fetch_add(&slot->arrived, 1) + 1 == e->ranks)
 		all_arrived(e, m);
+	if (e->network)
+		inccl_node_network_post(e);
 	return 0;
 }
 
 /* Counts that this rank does not need result m any more. The last one frees the slot. */
-static void release(struct end *e, uint64_t m)
+static void release(struct inccl_node_end *e, uint64_t m)
 {
-	struct inccl_node_slot *slot = slot_of(e, m);
+	struct inccl_node_slot *slot = inccl_node_slot_of(e, m);
 
 	if (atomic_fetch_add(&slot->collected, 1) + 1 < e->ranks)
 		return;
 	atomic_store_explicit(&slot->collected, 0, memory_order_relaxed);
 	atomic_store_explicit(&slot->arrived, 0, memory_order_relaxed);
-	atomic_store_explicit(&slot->turn, m + INCCL_NODE_SLOTS, memory_order_release);
+	atomic_store_explicit(&slot->turn, m + e->shape.slots, memory_order_release);
 	wake_all_of(e, &e->segment->want_slot);
 }
 
-static bool has_result(const struct end *e)
+static bool has_result(const struct inccl_node_end *e)
 {
 	const uint64_t m = e->completed;
 
-	return m < e->posted &&
-	       atomic_load_explicit(&slot_of(e, m)->result, memory_order_acquire) == m + 1;
+	return m < e->posted && atomic_load_explicit(&inccl_node_slot_of(e, m)->result,
+						     memory_order_acquire) == m + 1;
 }
 
-static void collect(struct end *e)
+static void collect(struct inccl_node_end *e)
 {
 	const uint64_t m = e->completed++;
-	const struct inc_channel_exchange *x = message_of(e, m);
-	const unsigned int from = inc_root_gives(x->imm) ? INC_DESC_ROOT(x->imm) : 0;
+	const struct inc_channel_exchange *x = inccl_node_message_of(e, m);
+	const int root = inc_root_gives(x->imm) ? inccl_node_root_of(e, x->imm) : 0;
 
-	if (x->recv_len && from < e->ranks)
-		memcpy(x->recv, place_of(e, m, from, x->recv_len), x->recv_len);
+	e->under_way -= packets_of(e, x);
+	if (x->recv_len)
+		memcpy(x->recv, inccl_node_place_of(e, m, root > 0 ? root : 0, x->recv_len),
+		       x->recv_len);
 	release(e, m);
 	e->ep->completed++;
+	if (e->network)
+		e->ep->acknowledged++;
 }
 
 static bool progress(struct inc_channel_device *dev)
 {
-	struct end *e = end_of_device(dev);
+	struct inccl_node_end *e = end_of_device(dev);
 	const uint64_t before = e->completed;
+	bool more = false;
 
 	if (e->armed) {
 		atomic_fetch_and(&e->segment->want_result, ~(1ull << e->rank));
 		atomic_fetch_and(&e->segment->want_slot, ~(1ull << e->rank));
+		atomic_fetch_and(&e->segment->want_combined, ~(1ull << e->rank));
 		inc_drain_fd(e->wake[e->rank]);
 		e->armed = false;
 	}
@@ -343,25 +353,27 @@ static bool progress(struct inc_channel_device *dev)
 		return false;
 	for (uint64_t m = e->completed; m < e->posted; m++)
 		help(e, m);
+	if (e->network)
+		more = inccl_node_network_progress(e);
 	while (has_result(e))
 		collect(e);
-	return e->completed != before;
+	return more || e->completed != before;
 }
 
 /* Whether a call of progress() or exchange() would achieve something now. */
-static bool has_news(const struct end *e)
+static bool has_news(const struct inccl_node_end *e)
 {
 	const uint64_t m = e->posted;
 
-	if (e->blocked && m - e->completed < INCCL_NODE_SLOTS &&
-	    atomic_load_explicit(&slot_of(e, m)->turn, memory_order_acquire) == m)
+	if (e->blocked && m - e->completed < e->shape.slots &&
+	    atomic_load_explicit(&inccl_node_slot_of(e, m)->turn, memory_order_acquire) == m)
 		return true;
 	return has_result(e) || atomic_load(&e->segment->failure) == NODE_FAILED;
 }
 
 static bool arm(struct inc_channel_device *dev)
 {
-	struct end *e = end_of_device(dev);
+	struct inccl_node_end *e = end_of_device(dev);
 
 	e->armed = true;
 	if (e->completed < e->posted)
@@ -369,62 +381,85 @@ static bool arm(struct inc_channel_device *dev)
 	if (e->blocked)
 		atomic_fetch_or(&e->segment->want_slot, 1ull << e->rank);
 	atomic_thread_fence(memory_order_seq_cst);
-	return has_news(e);
+	return has_news(e) || (e->network && inccl_node_network_arm(e));
 }
 
 /* ---- the rest of the table ---- */
 
 static void flush(struct inc_channel_device *dev)
 {
+	struct inccl_node_end *e = end_of_device(dev);
+
+	if (e->network)
+		inccl_endpoint_flush(e->network);
 }
 
 static int fd(const struct inc_channel_device *dev, short *events)
 {
-	const struct end *e = end_of_device(dev);
+	const struct inccl_node_end *e = end_of_device(dev);
 
 	if (events)
 		*events = POLLIN;
-	return e->wake[e->rank];
+	return e->network ? e->both : e->wake[e->rank];
 }
 
 static uint64_t deadline_ns(const struct inc_channel_device *dev)
 {
-	return UINT64_MAX;
+	const struct inccl_endpoint *network = end_of_device(dev)->network;
+
+	return network ? network->ops->deadline_ns(network->dev) : UINT64_MAX;
 }
 
 static uint64_t under_way(const struct inc_channel *ch)
 {
-	const struct end *e = end_of(ch);
+	const struct inccl_node_end *e = end_of(ch);
 
-	return e->posted - e->completed;
+	return e->under_way;
 }
 
 static uint64_t ack_at_ns(const struct inc_channel *ch)
 {
-	return UINT64_MAX;
+	const struct inccl_endpoint *network = end_of(ch)->network;
+
+	return network ? network->ops->ack_at_ns(network->ch) : UINT64_MAX;
 }
 
 static void attend(struct inc_channel *ch, bool attended)
 {
+	const struct inccl_endpoint *network = end_of(ch)->network;
+
+	if (network)
+		network->ops->attend(network->ch, attended);
 }
 
 static uint64_t moved(const struct inc_channel *ch)
 {
-	const struct end *e = end_of(ch);
+	const struct inccl_node_end *e = end_of(ch);
 
-	return e->posted + e->completed;
+	const struct inccl_endpoint *network = e->network;
+
+	return e->posted + e->completed + (network ? network->ops->moved(network->ch) : 0);
 }
 
 static void describe(const struct inc_channel *ch, char *buf, size_t size)
 {
-	const struct end *e = end_of(ch);
-	const struct inccl_node_slot *slot = slot_of(e, e->completed);
+	const struct inccl_node_end *e = end_of(ch);
+	const struct inccl_node_slot *slot = inccl_node_slot_of(e, e->completed);
 	size_t used = 0;
 
 	for (unsigned int r = 0; r < e->ranks && used + 40 < size; r++)
 		if (slot->part[r].message != e->completed + 1)
-			used += snprintf(buf + used, size - used, "%srank %u", used ? ", " : "", r);
-	snprintf(buf + used, size - used, used ? " did not call" : "the ranks do not go on");
+			used += snprintf(buf + used, size - used, "%srank %u", used ? ", " : "",
+					 e->member[r]);
+	if (used)
+		snprintf(buf + used, size - used, " did not call");
+	else if (e->network)
+		e->network->ops->describe(e->network->ch, buf, size);
+	else if (e->spans)
+		snprintf(buf, size, "rank %u, which leads this machine's ranks, has no result",
+			 e->member[0]);
+	else
+		snprintf(buf, size, "the ranks do not go on");
 }
 
 static int map(struct inc_channel_device *dev, void *addr, size_t len,
@@ -440,15 +475,23 @@ static void unmap(struct inc_channel_device *dev, struct inc_channel_region *reg
 
 static void figures(const struct inc_channel *ch, struct inc_channel_figures *out)
 {
-	const struct end *e = end_of(ch);
+	const struct inccl_node_end *e = end_of(ch);
 
-	*out = (struct inc_channel_figures){.tx_packets = e->posted, .rx_packets = e->completed};
+	if (e->network)
+		e->network->ops->figures(e->network->ch, out);
+	else
+		*out = (struct inc_channel_figures){.tx_packets = e->posted,
+						    .rx_packets = e->completed};
 }
 
 static void device_figures(const struct inc_channel_device *dev,
 			   struct inc_channel_device_figures *out)
 {
+	const struct inccl_endpoint *network = end_of_device(dev)->network;
+
 	*out = (struct inc_channel_device_figures){0};
+	if (network)
+		network->ops->device_figures(network->dev, out);
 }
 
 /* The messages under way stay in the segment, so the other ranks can still finish them. */
@@ -456,21 +499,30 @@ static void shut(struct inc_channel *ch, uint8_t syndrome)
 {
 }
 
-/* Frees an end without a change of the segment, as a forked child must. */
-static void close_end(struct inc_channel_device *dev)
+static void free_end(struct inccl_node_end *e, bool abandon)
 {
-	struct end *e = end_of_device(dev);
-
+	inccl_node_network_close(e, abandon);
 	for (unsigned int r = 0; r < e->ranks; r++)
 		close(e->wake[r]);
-	munmap(e->segment, inccl_node_segment_bytes(e->ranks));
+	munmap(e->segment, inccl_node_segment_bytes(&e->shape));
+	free(e->message);
 	free(e);
+}
+
+static void close_end(struct inc_channel_device *dev)
+{
+	free_end(end_of_device(dev), false);
+}
+
+static void abandon_end(struct inc_channel_device *dev)
+{
+	free_end(end_of_device(dev), true);
 }
 
 static const struct inc_channel_ops ops = {
 	.name = "node",
 	.close = close_end,
-	.abandon = close_end,
+	.abandon = abandon_end,
 	.map = map,
 	.unmap = unmap,
 	.shut = shut,
@@ -489,32 +541,57 @@ static const struct inc_channel_ops ops = {
 	.device_figures = device_figures,
 };
 
-int inccl_node_end_open(struct inccl_node_segment *segment, unsigned int rank, unsigned int ranks,
-			const int *wake, bool swapped, struct inccl_endpoint **out)
+static struct inccl_node_end *end_new(struct inccl_node_segment *segment,
+				      const struct inccl_node_end_opts *opts)
+{
+	const struct inccl_node_shape *shape = &opts->shape;
+	struct inccl_node_end *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	*e = (struct inccl_node_end){.dev.ops = &ops,
+				     .segment = segment,
+				     .shape = *shape,
+				     .rank = opts->rank,
+				     .ranks = shape->ranks,
+				     .swapped = opts->swapped,
+				     .native_floats = opts->native_floats,
+				     .spans = opts->spans,
+				     .payload = opts->payload,
+				     .message = calloc(shape->slots, sizeof(*e->message))};
+	e->ch.dev = &e->dev;
+	memcpy(e->member, opts->member, shape->ranks * sizeof(e->member[0]));
+	memcpy(e->wake, opts->wake, shape->ranks * sizeof(e->wake[0]));
+	if (e->message)
+		return e;
+	free(e);
+	return NULL;
+}
+
+int inccl_node_end_open(struct inccl_node_segment *segment, const struct inccl_node_end_opts *opts,
+			struct inccl_endpoint **out)
 {
 	static const struct inccl_transport transport = {INCCL_TRANSPORT_AUTO, &ops};
-	struct inccl_endpoint *ep = calloc(1, sizeof(*ep));
-	struct end *e = calloc(1, sizeof(*e));
+	struct inccl_endpoint *network = opts->network, *ep = calloc(1, sizeof(*ep));
+	struct inccl_node_end *e = end_new(segment, opts);
+	int ret = ep && e ? 0 : -ENOMEM;
 
-	if (!ep || !e) {
-		free(ep);
+	if (!ret && network)
+		ret = inccl_node_network_open(e, network);
+	if (ret) {
+		if (e)
+			free(e->message);
 		free(e);
-		return -ENOMEM;
+		free(ep);
+		return ret;
 	}
-	*e = (struct end){.dev.ops = &ops,
-			  .ep = ep,
-			  .segment = segment,
-			  .rank = rank,
-			  .ranks = ranks,
-			  .swapped = swapped};
-	e->ch.dev = &e->dev;
-	memcpy(e->wake, wake, ranks * sizeof(*wake));
-	*ep = (struct inccl_endpoint){.transport = &transport,
+	*ep = (struct inccl_endpoint){.transport = network ? network->transport : &transport,
 				      .ops = &ops,
 				      .dev = &e->dev,
 				      .ch = &e->ch,
 				      .failed_rank = -1,
 				      .on_node = true};
+	e->ep = ep;
 	*out = ep;
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/reduce/floats.h"
+#include "hostlib/node/node.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
@@ -281,11 +282,11 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	if (!comm->native_floats &&
 	    !inc_fixed_init(&fixed, INC_FLOAT32, INC_FIXED_BLOCK, info.world_size, NULL))
 		info.float_bits = fixed.bits;
-	info.transport = comm->ep->ops->name;
+	info.transport = comm->transport ?: comm->ep->ops->name;
 	info.device = comm->device;
 	info.peer = comm->peer;
 	info.tree = comm->tree;
-	info.mode = comm->ep->on_node ? "node" : inc_tree_modes[comm->mode];
+	info.mode = inccl_node_needs_network(comm->group) ? inc_tree_modes[comm->mode] : "node";
 	info.floats = inccl_comm_floats(comm);
 	info.channels = comm->channels;
 	for (unsigned int i = 0; i < info.channels; i++)

@@ -22,9 +22,6 @@
 _Static_assert(offsetof(struct inccl_communicator_opts, channels) >= 64 || sizeof(void *) < 8,
 	       "channels lies behind the struct of earlier versions");
 
-/* A host with fewer CPUs than this asks for one channel, unless its caller asks for more. */
-#define CHANNELS_CPUS_LEAST 4
-
 static bool knows_transport(enum inccl_transport_kind kind)
 {
 	const struct inccl_transport *t = inccl_transports;
@@ -81,201 +78,6 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 		return -EINVAL;
 	if (opts->transport == INCCL_TRANSPORT_AUTO)
 		return kind_of_environment(&opts->transport, err);
-	return 0;
-}
-
-/* Opens the transport that the caller has chosen, or with "auto" the best one that can be
- * opened. */
-static int open_endpoint(struct inccl_group *group, const struct inccl_communicator_opts *opts,
-			 struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err)
-{
-	struct inccl_open_opts open = {
-		.addr = group->addr,
-		.payload = opts->payload,
-		.message_packets = opts->message_packets ?: 1,
-		.window_messages = opts->window,
-		.options = opts->verbs,
-		.log = inccl_log_forward,
-		.log_ctx = group->log,
-	};
-	const struct inccl_transport *t;
-	struct inc_err why;
-	int ret;
-
-	ret = inccl_env_start_psn(&open.start_psn, err);
-	if (ret)
-		return ret;
-	ret = inc_err_set(err, EOPNOTSUPP, "transport: not in this build of the library");
-	for (t = inccl_transports; t->channel; t++) {
-		const char *name = t->channel->name;
-
-		if (opts->transport != INCCL_TRANSPORT_AUTO && opts->transport != t->kind)
-			continue;
-		why.msg[0] = 0;
-		ret = inccl_endpoint_probe(t, &open, &why);
-		inccl_log_line(group->log, "transport %s: %s%s%s", name,
-			       ret ? "not usable" : "usable", why.msg[0] ? ": " : "", why.msg);
-		if (ret) {
-			inc_err_set(err, -ret, "transport %s: %s", name, why.msg);
-			/* a wrong setting is reported, because another transport would hide the
-			 * mistake */
-			if (ret == -EINVAL)
-				return ret;
-			continue;
-		}
-		ret = inccl_endpoint_open(t, &open, ep, own, err);
-		if (!ret) {
-			inccl_log_line(group->log, "transport %s on %s", name, own->device);
-			return 0;
-		}
-		inccl_log_line(group->log, "transport %s: %s", name, err->msg);
-	}
-	return ret;
-}
-
-/* Sets how many messages and packets may be under way: what this rank can have, within the limits
- * of the controller's answer MADE. Returns the number of slots that these messages need. */
-static unsigned int agree_on_messages(struct inccl_communicator *comm,
-				      const struct inc_msg_made *made, const struct inccl_own *own)
-{
-	const unsigned int asked = comm->settings.message_packets ?: 1;
-	/* a packet with a larger payload needs twice as much memory of the receive buffer */
-	const unsigned int most =
-		made->payload > INC_MAX_PAYLOAD ? own->most_packets / 2 : own->most_packets;
-
-	comm->message_packets = made->message_packets ?: asked;
-	/* the window has as many packets as the caller has asked for, in messages of the agreed
-	 * size */
-	comm->window_messages = own->window_messages * asked / comm->message_packets ?: 1;
-	comm->messages = made->messages ?: made->slots;
-	if (made->mode == INC_TREE_TERMINATION && !comm->settings.window)
-		comm->window_messages = most / comm->message_packets ?: 1;
-	if (made->messages && comm->window_messages > made->messages)
-		comm->window_messages = made->messages;
-	return comm->window_messages * comm->message_packets;
-}
-
-/* Checks the controller's answer MADE against what this rank has asked for, and stores it. */
-static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made *made,
-		      const struct inccl_own *own, struct inc_channel_peer *peer,
-		      struct inc_err *err)
-{
-	const struct inc_msg_endpoint *conn = &made->connection;
-	const unsigned int least = agree_on_messages(comm, made, own);
-	const unsigned int most = made->mode == INC_TREE_TERMINATION
-					  ? own->payload
-					  : inc_min(own->payload, INC_MAX_PAYLOAD);
-	char ip[INET_ADDRSTRLEN];
-
-	if (made->payload > most || made->slots < least)
-		return inc_err_set(err, EPROTO,
-				   "controller %s: answer to 'C': payload %u, %u slots: this rank "
-				   "can take %u at most, and needs %u at least",
-				   comm->group->controller, made->payload, made->slots, most,
-				   least);
-	comm->mode = made->mode;
-	comm->native_floats = made->floats == INC_FLOATS_NATIVE;
-	peer->end = conn->peer;
-	peer->payload = made->payload;
-	peer->packets = made->slots;
-	peer->by_message = inccl_steps_are_messages(comm);
-	peer->answers_probes = made->probes;
-	peer->reorder = made->probes && made->reorder;
-	peer->rto_min_ns = made->rto_min_ms * INC_NSEC_PER_MSEC;
-	peer->messages = comm->messages;
-	inet_ntop(AF_INET, &conn->peer.ip, ip, sizeof(ip));
-	snprintf(comm->peer, sizeof(comm->peer), "%s (%s)", conn->node, ip);
-	peer->name = comm->peer;
-	comm->granted = made->channels;
-	comm->number = made->communicator;
-	comm->payload = made->payload;
-	comm->slots = made->slots;
-	comm->own = own->end;
-	memcpy(comm->node, conn->node, sizeof(comm->node));
-	memcpy(comm->device, own->device, sizeof(comm->device));
-	memcpy(comm->tree, made->tree, sizeof(comm->tree));
-	return 0;
-}
-
-/* Returns the number of channels for which this rank asks. If it is 0, the controller chooses by
- * the switches, which a host with few CPUs must not allow. */
-static unsigned int wanted_channels(const struct inccl_communicator *comm)
-{
-	if (comm->lead)
-		return 1;
-	return comm->settings.channels ?: inc_cpus() < CHANNELS_CPUS_LEAST;
-}
-
-static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
-	       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
-{
-	struct inc_msg_ask msg = {
-		.comm = comm->index,
-		.own = own->end,
-		.payload = inc_min(own->payload, INC_MAX_PAYLOAD),
-		/* sent only if it differs from payload, because an earlier controller knows only
-		 * that field */
-		.termination_payload = own->payload > INC_MAX_PAYLOAD ? own->payload : 0,
-		.message_packets = comm->settings.message_packets,
-		.window = own->window_messages,
-		.pkey = own->pkey,
-		.udp_csum = own->udp_csum,
-		.reorder = own->reorder,
-		.byte_order = inccl_wire_order(comm),
-		.floats = INC_FLOATS_NATIVE,
-		.channels = wanted_channels(comm),
-	};
-
-	snprintf(msg.transport, sizeof(msg.transport), "%s", comm->ep->ops->name);
-	return inccl_control_call(comm->group, INC_MSG_ASK, &msg, wait, limit, err);
-}
-
-const char *inccl_comm_floats(const struct inccl_communicator *comm)
-{
-	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
-}
-
-/* Creates a communicator by two requests to the controller, one for a connection and one that
- * reports this rank as ready. Called under the group's lock. */
-static int negotiate(struct inccl_communicator *comm, const struct inccl_own *own,
-		     struct inccl_limit *limit, struct inc_err *err)
-{
-	struct inccl_group *group = comm->group;
-	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
-	struct control_wait start = {.id = INC_MSG_START, .index = comm->index};
-	struct inc_channel_peer peer = {0};
-	int ret;
-
-	ret = ask(comm, own, &wait, limit, err);
-	comm->refused = wait.refused;
-	if (ret)
-		return ret;
-	ret = apply_made(comm, &wait.answer.made, own, &peer, err);
-	if (ret)
-		return ret;
-	ret = inccl_endpoint_connect(comm->ep, &peer, err);
-	if (ret)
-		return ret;
-	start.number = comm->number;
-	comm->is_ready = true;
-	ret = inccl_control_call(group, INC_MSG_READY, &(struct inc_msg_number){comm->number},
-				 &start, limit, err);
-	comm->refused = start.refused;
-	comm->is_ready = !start.refused;
-	if (ret)
-		return ret;
-	/* the communicator may have received a failure while no caller waited, so that `start` does
-	 * not have it */
-	if (comm->error) {
-		comm->refused = true;
-		return inc_err_set(err, comm->error, "%s", comm->error_text);
-	}
-	inccl_log_line(group->log,
-		       "communicator %lld: %s, %s, tree %s (%s, floats %s), payload %u, window "
-		       "%u x %u, %u slots",
-		       comm->number, comm->device, comm->peer, comm->tree,
-		       inc_tree_modes[comm->mode], inccl_comm_floats(comm), comm->payload,
-		       comm->window_messages, comm->message_packets, comm->slots);
 	return 0;
 }
 
@@ -385,11 +187,10 @@ static void set_phase(struct inccl_communicator *comm, enum inccl_comm_phase pha
 
 /* Opens the communicator's endpoint, negotiates with the controller, and starts the thread. Other
  * ranks wait for this. */
-static int comm_begin(struct inccl_communicator *comm, const struct inccl_communicator_opts *opts,
-		      struct inccl_limit *limit, struct inc_err *err)
+static int comm_begin(struct inccl_communicator *comm, struct inccl_limit *limit,
+		      struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
-	struct inccl_own own = {0};
 	uint64_t poll_ns;
 	int ret;
 
@@ -398,20 +199,14 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 		return ret;
 	inc_spin_init(&comm->spin, poll_ns);
 	ret = group->node ? inccl_node_create(comm, limit, err)
-			  : open_endpoint(group, opts, &comm->ep, &own, err);
+			  : inccl_comm_join_network(comm, limit, err);
+	if (!ret && !group->node)
+		ret = inccl_comm_start(comm, limit, err);
 	inccl_log_deliver(group->log);
-	if (ret)
-		return ret;
-	comm->settings.transport = comm->ep->transport->kind;
 	pthread_mutex_lock(&group->lock);
-	if (group->error) {
-		ret = inc_err_set(err, group->error, "%s", group->error_text);
-		goto unlock;
-	}
-	comm->next = group->comms;
-	group->comms = comm;
-	ret = group->node ? 0 : negotiate(comm, &own, limit, err);
+	ret = ret ?: inccl_comm_list(comm, err);
 	if (!ret) {
+		comm->settings.transport = comm->ep->transport->kind;
 		ret = inc_thread_create_apart(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));
@@ -420,7 +215,6 @@ static int comm_begin(struct inccl_communicator *comm, const struct inccl_commun
 	}
 	if (ret)
 		unlink_comm(group, comm);
-unlock:
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(group->log);
 	return ret;
@@ -436,10 +230,10 @@ static bool creation_failed(struct inccl_group *group, struct inccl_communicator
 	long long number = comm ? comm->number : -1;
 	bool agreed;
 
-	if (group->node) {
+	if (group->node)
 		inccl_node_refuse(group, comm, index, error, text);
+	if (!inccl_node_asks(group))
 		return true;
-	}
 	pthread_mutex_lock(&group->lock);
 	if (!comm || !comm->refused || number >= 0)
 		inccl_control_report_creation(group, index, number, error, text);
@@ -463,7 +257,7 @@ int inccl_channel_create(struct inccl_group *group, long long index,
 		goto fail;
 	}
 	comm->index = index;
-	ret = comm_begin(comm, opts, limit, err);
+	ret = comm_begin(comm, limit, err);
 	if (ret)
 		goto fail;
 	*out = comm;
@@ -551,7 +345,7 @@ void inccl_channel_end(struct inccl_communicator *comm)
 	set_phase(comm, COMM_LEAVING);
 	limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
 	/* waits for the controller's answer, because it must not arrive at a closed connection */
-	if (group->link != LINK_LOST && !group->node)
+	if (group->link != LINK_LOST && inccl_node_asks(group))
 		inccl_control_call(group, INC_MSG_DESTROY, &(struct inc_msg_number){comm->number},
 				   &wait, &limit, NULL);
 	unlink_comm(group, comm);
@@ -568,6 +362,8 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 {
 	pthread_mutex_lock(&comm->lock);
 	inccl_comm_fail_locked(comm, error, rank, text);
+	if (comm->ep->on_node)
+		inccl_node_pass_on(comm->ep, error, rank, text);
 	inccl_comm_report(comm, REPORT_KNOWN);
 	pthread_mutex_unlock(&comm->lock);
 	inc_signal_fd(comm->wake_fd);

@@ -192,7 +192,7 @@ static void group_fail(struct inccl_group *group, int error, int rank, const cha
 		if (group->link == LINK_LOST) {
 			pthread_mutex_lock(&comm->lock);
 			/* ranks that share memory need no switch and no controller */
-			if (!group->node)
+			if (inccl_node_needs_network(group))
 				comm->orphan_at_ns = inc_awake_now_ns(&comm->awake);
 			inccl_comm_report(comm, REPORT_LOST);
 			pthread_mutex_unlock(&comm->lock);
@@ -414,19 +414,20 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 {
 	struct inc_msg_report msg = {.has_communicator = true, .communicator = comm->number};
 	char text[sizeof(comm->error_text)];
+	const bool asks = inccl_node_asks(group), lost = asks && group->link == LINK_LOST;
 	int error;
 
-	if ((group->link == LINK_LOST && !group->node) || comm->phase == COMM_LEAVING)
+	if (comm->phase == COMM_LEAVING)
 		return;
 	pthread_mutex_lock(&comm->lock);
 	error = comm->report == REPORT_DUE ? comm->error : 0;
-	if (error)
+	if (error && !lost)
 		inccl_comm_report(comm, REPORT_SENT);
 	memcpy(text, comm->error_text, sizeof(text));
 	if (error && comm->ep->on_node)
 		inccl_node_fail(comm->ep, error, own_fault(error) ? group->rank : -1, text);
 	pthread_mutex_unlock(&comm->lock);
-	if (error && !group->node)
+	if (error && !lost && asks)
 		send_failed(group, &msg, error, text);
 }
 

@@ -94,7 +94,9 @@ struct inccl_endpoint {
 	/* The endpoint has failed because ranks have called different collectives (NAK 63). The
 	 * controller's notice will name them. */
 	bool mismatch;
-	bool on_node;    /* the endpoint is shared memory (hostlib/node) */
+	bool on_node; /* the endpoint is shared memory (hostlib/node) */
+	/* The endpoint has failed because the network endpoint of this machine's leader has. */
+	bool network_failed;
 	int failed_rank; /* of an endpoint on a node that has failed: the rank to blame, or -1 */
 };
 

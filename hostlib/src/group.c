@@ -124,7 +124,9 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 	if (ret)
 		inccl_node_free(node);
 	else
-		ret = inccl_node_meet(group, node, joined->meeting, limit, err);
+		ret = inccl_node_meet(group, node, joined->meeting,
+				      joined->has_machine_ranks ? &joined->machine_ranks : NULL,
+				      limit, err);
 	inccl_log_deliver(group->log);
 	return ret;
 }

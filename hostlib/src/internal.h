@@ -101,7 +101,8 @@ struct inccl_group {
 	char controller[280]; /* name of the controller, for texts of errors */
 	uint32_t number;      /* the number by which the controller knows the group */
 	bool shares_memory;   /* this rank is willing to share memory with ranks of its machine */
-	/* All ranks are on this machine and share memory (hostlib/node); NULL: they do not. */
+	/* Ranks of the group on this machine, all or several, share memory (hostlib/node); NULL:
+	 * this rank shares none. */
 	struct inccl_node *node;
 	struct inccl_log *log;
 
@@ -234,6 +235,9 @@ struct inccl_communicator {
 	unsigned int granted; /* in channel 0: number of channels that the controller allows */
 	bool spread;          /* this channel has failed, and its thread has made the others fail */
 	struct inccl_communicator *next; /* protected by the group's lock */
+	bool is_listed;                  /* the communicator is in its group's list */
+	/* name of the kind of the connection to the switch; NULL: this rank has none */
+	const char *transport;
 	pthread_mutex_t lock;
 	/* signalled when requests have finished, or no thread serves the endpoint any more */
 	pthread_cond_t changed;
@@ -488,6 +492,18 @@ void inccl_comm_fail(struct inccl_communicator *comm, int error, int rank, const
 /* Returns how floats are sent when they are reduced: "native", as they are, or "fixed", as
  * integers. */
 const char *inccl_comm_floats(const struct inccl_communicator *comm);
+
+/* negotiate.c */
+/* Adds the communicator to its group's list, unless it is there. Called under the group's lock.
+ * Returns the error with which the group has failed, or 0. */
+int inccl_comm_list(struct inccl_communicator *comm, struct inc_err *err);
+/* Opens the connection to the switch that the controller allows, as comm->ep. */
+int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit *limit,
+			    struct inc_err *err);
+/* Reports to the controller that the connection is ready, and waits until those of all others
+ * are. */
+int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
+		     struct inc_err *err);
 
 /* channels.c */
 /* Least number of bytes of a part into which a collective is cut. All ranks must use the same

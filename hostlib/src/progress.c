@@ -13,6 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 #include "lib/proto/desc.h"
+#include "hostlib/node/node.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
@@ -99,12 +100,14 @@ static void endpoint_failed(struct inccl_communicator *comm, int error)
 	}
 	if (in_grace(comm))
 		return;
-	if (comm->ep->on_node) {
+	if (comm->ep->on_node && !comm->ep->network_failed) {
 		inccl_comm_fail_locked(comm, error, comm->ep->failed_rank, comm->ep->error);
 		return;
 	}
 	snprintf(text, sizeof(text), "%s: %s", comm->peer, comm->ep->error);
 	inccl_comm_fail_locked(comm, error, -1, text);
+	if (comm->ep->on_node)
+		inccl_node_pass_on(comm->ep, error, -1, text);
 }
 
 /*

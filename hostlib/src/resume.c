@@ -12,6 +12,7 @@
 #include "lib/base/thread.h"
 #include "lib/net/race.h"
 #include "lib/net/wait.h"
+#include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
 
 #define RETRY_MIN_MS 200
@@ -67,8 +68,10 @@ static bool worth_it(const struct inccl_group *group)
 	struct inccl_communicator *comm;
 	bool worth = false;
 
-	/* the controller does not know the communicators of a node */
-	for (comm = group->comms; comm && !worth && !group->node; comm = comm->next) {
+	/* The controller does not know communicators that need no switch. A rank that another one
+	 * leads has nothing to claim, but it is a member of the group. */
+	for (comm = group->comms; comm && !worth && inccl_node_needs_network(group);
+	     comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
 		worth = comm->phase == COMM_RUNNING && (!comm->error || comm->report == REPORT_DUE);
 		pthread_mutex_unlock(&comm->lock);
@@ -82,13 +85,13 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 	struct inc_msg_claim *claim;
 
 	for (comm = group->comms; comm && msg->n_claims < INC_MAX_GROUP_COMMS; comm = comm->next) {
-		if (comm->phase != COMM_RUNNING)
+		if (comm->phase != COMM_RUNNING || !comm->transport)
 			continue;
 		claim = &msg->claims[msg->n_claims++];
 		claim->communicator = comm->number;
 		claim->comm = comm->index;
 		memcpy(claim->node, comm->node, sizeof(claim->node));
-		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->ep->ops->name);
+		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->transport);
 		claim->own = comm->own;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;

@@ -38,10 +38,14 @@ int job_end(struct job *job);
 /* Prints a message about an operation that has failed, with the communicator's reason. */
 void job_report(const struct job *job, const char *what, int err);
 
-/* Whether a single switch computes the results of this rank. If not, a tree of switches does. */
+/* Whether a single switch computes the results of this rank. If not, a tree of switches does, or
+ * ranks that share memory take part. */
 static inline bool job_one_switch(const struct inccl_communicator_info *info)
 {
-	return strstr(info->tree, " of 1 switch") != NULL;
+	static const char one[] = " of 1 switch";
+	const size_t length = strlen(info->tree), end = sizeof(one) - 1;
+
+	return length > end && !strcmp(info->tree + length - end, one);
 }
 
 /* Flushes stdout. Returns 0, or -errno after printing a message. */

@@ -78,7 +78,7 @@ static void meet(struct rank *me)
 	} else {
 		sem_wait(&shared->named);
 	}
-	check(!inccl_node_meet(me->group, node, shared->name, &limit, &err));
+	check(!inccl_node_meet(me->group, node, shared->name, NULL, &limit, &err));
 	check(me->group->node);
 }
 
@@ -250,7 +250,7 @@ static void meet_without_descriptors(void)
 	check(!getrlimit(RLIMIT_NOFILE, &most));
 	most.rlim_cur = 3; /* those that are open stay open */
 	check(!setrlimit(RLIMIT_NOFILE, &most));
-	check(inccl_node_meet(group, node, msg.meeting, &limit, &err) == -EMFILE);
+	check(inccl_node_meet(group, node, msg.meeting, NULL, &limit, &err) == -EMFILE);
 	check(strstr(err.msg, "Too many open files"));
 	close(fd);
 }
