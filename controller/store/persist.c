@@ -12,7 +12,7 @@
 #include "controller/core/action.h"
 #include "controller/core/core.h"
 #include "controller/store/persist.h"
-#include "controller/store/persist_priv.h"
+#include "controller/store/store_priv.h"
 #include "lib/base/log.h"
 #include "lib/net/loop.h"
 

@@ -16,7 +16,7 @@
 #include "controller/core/group.h"
 #include "controller/core/route.h"
 #include "controller/core/switch.h"
-#include "controller/store/persist_priv.h"
+#include "controller/store/store_priv.h"
 #include "lib/base/log.h"
 
 /* A communicator of the database while its rows are read. Errors in them are found after all rows

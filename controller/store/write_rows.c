@@ -7,7 +7,7 @@
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
-#include "controller/store/persist_priv.h"
+#include "controller/store/store_priv.h"
 
 static int put_rank(struct inc_store *store, const struct inc_member *member, struct inc_err *err)
 {

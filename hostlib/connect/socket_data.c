@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 #include "hostlib/connect/config.h"
-#include "hostlib/connect/socket_region.h"
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 

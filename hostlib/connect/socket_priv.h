@@ -144,4 +144,11 @@ static inline uint8_t *connect_receive_buffer(const struct inc_connect_socket *s
 	       (size_t)(socket->settings.send_buf_cnt + buffer) * socket->settings.buf_size;
 }
 
+/* Access to a region for transfers. Called on the socket's thread. */
+/* Whether the registered region belongs to this socket and contains so many bytes at address local.
+ * *key receives the region's local key. */
+bool connect_region_has(const struct inc_connect_region *region,
+			const struct inc_connect_socket *socket, const void *local, uint32_t bytes,
+			uint32_t *key);
+
 #endif

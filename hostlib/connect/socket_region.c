@@ -2,7 +2,6 @@
 /* Memory that the owner of a socket registers for transfers (inc_connect.h). */
 #include <errno.h>
 #include <stdlib.h>
-#include "hostlib/connect/socket_region.h"
 #include "hostlib/connect/socket_priv.h"
 
 struct inc_connect_region {

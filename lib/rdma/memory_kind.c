@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/fd.h"
-#include "lib/rdma/memory_kind.h"
+#include "lib/rdma/region.h"
 
 struct mapping {
 	uintptr_t start, end;

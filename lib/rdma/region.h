@@ -9,8 +9,9 @@
 #ifndef INC_RDMA_REGION_H
 #define INC_RDMA_REGION_H
 
-#include <stddef.h>
 #include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/rdma/cache.h"
 
@@ -25,5 +26,15 @@ int inc_rdma_regions_open(struct inc_rdma_cache *cache, struct ibv_pd *pd, size_
  * device. Returns error, an -errno. */
 int inc_rdma_region_error(struct inc_err *err, const char *device, size_t len, unsigned int access,
 			  int error);
+
+/* The kind of memory in a range, from /proc/self/maps. */
+enum inc_rdma_memory {
+	INC_RDMA_MEMORY_OTHER,   /* the memory is shared, of a file, partly unmapped, or unknown */
+	INC_RDMA_MEMORY_PRIVATE, /* all of the memory is private and anonymous */
+	/* all of the memory is private and anonymous, and some pages are huge pages of hugetlb */
+	INC_RDMA_MEMORY_HUGE,
+};
+
+enum inc_rdma_memory inc_rdma_memory_kind(uintptr_t start, uintptr_t end);
 
 #endif

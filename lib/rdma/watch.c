@@ -24,7 +24,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"
 #include "lib/rdma/cache.h"
-#include "lib/rdma/memory_kind.h"
+#include "lib/rdma/region.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1

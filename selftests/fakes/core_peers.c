@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/core/orphan.h"
-#include "controller/store/persist_priv.h"
+#include "controller/store/store_priv.h"
 #include "selftests/control/two_switches.h"
 #include "selftests/fakes/core_peers.h"
 #include "lib/base/clock.h"

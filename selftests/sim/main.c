@@ -19,7 +19,6 @@
 #include "database.h"
 #include "memory.h"
 #include "rdma.h"
-#include "seeds.h"
 #include "sim.h"
 
 struct options {

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <time.h>
 #include "lib/base/os.h"
-#include "seeds.h"
 #include "sim.h"
 
 const struct inc_opt seeds_options[] = {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "selftests/term/harness_states.h"
+#include "selftests/term/harness_paths.h"
 #include "userspace/term/node_priv.h"
 
 #define STEPS       128

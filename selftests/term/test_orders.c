@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include "lib/proto/desc.h"
 #include "selftests/term/harness_paths.h"
-#include "selftests/term/harness_states.h"
 #include "selftests/term/harness_node.h"
 
 #define SUM(dtype, seq) INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_##dtype, 0, seq)
