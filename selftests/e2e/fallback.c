@@ -7,8 +7,9 @@
  * The ranks have a framework of their own: sockets in DIRECTORY, by which rank 0 gathers and gives.
  * They make so many calls of all kinds, with pauses of random length, and check every element
  * against sums that are computed without the library. Rank 1 makes its call number LATE_CALL so
- * much later, or once DIRECTORY/go exists. Each prints "begins" after its first call and at the end "R calls, W wrong, S seen by
- * the framework: REASON". Exit code 0 if all results are right, otherwise 1.
+ * much later, or once DIRECTORY/go exists. Each rank prints "begins" after its first call. At the
+ * end it prints its calls, the wrong elements, the calls of the framework and the reason of the
+ * loss. The exit code is 0 if all results are right, otherwise 1.
  */
 #include <errno.h>
 #include <stdint.h>
