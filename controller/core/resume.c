@@ -95,6 +95,9 @@ static int take_said(struct inc_core *core, const struct inc_msg_resume *said, s
 
 	if (ret)
 		return ret;
+	if (!said->n_claims && !said->led)
+		return inc_err_set(err, EINVAL,
+				   "communicators: a member that is not led has at least one");
 	r->group = said->group;
 	return take_claims(core, said, r, err);
 }

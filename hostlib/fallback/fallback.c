@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "hostlib/fallback/fallback.h"
 #include "lib/base/caller.h"
-#include "lib/base/numbers.h"
 
-#define KEEP_BYTES (256u << 10) /* default of keep_bytes */
+#define KEEP_BYTES     (256u << 10) /* default of keep_bytes */
+#define ROOM_ALIGNMENT 64           /* enough for any element */
 
 /* The sizes of a call. */
 struct shape {
@@ -62,7 +63,8 @@ static void set_state(struct inccl_result *result, enum inccl_result_state state
 	result->state = state;
 }
 
-/* Begins a collective: the result of the one before the last is not needed any more. */
+/* Begins a collective: the result of the one before the last is not needed any more. data: where
+ * the result will be */
 static struct inccl_result *begin(struct inccl_fallback *f, const uint8_t *data, size_t bytes)
 {
 	struct inccl_result *result;
@@ -72,6 +74,7 @@ static struct inccl_result *begin(struct inccl_fallback *f, const uint8_t *data,
 	result = &f->result[f->begun & 1];
 	result->number = f->begun;
 	set_state(result, RESULT_RUNNING);
+	result->is_held = true;
 	result->data = data;
 	result->bytes = bytes;
 	pthread_mutex_unlock(&f->lock);
@@ -108,18 +111,23 @@ static int complete(struct inccl_fallback *f, struct inccl_result *result,
 }
 
 /* The switch has not given this rank a result. Gets the result from another rank, or lets the
- * framework repeat the collective. `bytes` of the result belong at `to`. */
+ * framework repeat the collective. Returns 1 if another rank had it, or 0. */
 static int resolve(struct inccl_fallback *f, const struct inccl_fallback_call *c,
-		   struct inccl_result *result, uint8_t *to, size_t bytes)
+		   const struct shape *shape, struct inccl_result *result, bool is_small)
 {
+	const bool is_shared = is_small || shape->is_shared;
+	/* the whole result of a large reduction is on its root alone */
+	const int first = !is_small && c->collective == INCCL_REDUCE ? c->root : -1;
 	int found = 0, ret;
 
 	pthread_mutex_lock(&f->lock);
-	f->given_up = inc_min(f->given_up, result->number);
+	f->given_up = inccl_least(f->given_up, result->number);
 	set_state(result, RESULT_RUNNING);
 	pthread_mutex_unlock(&f->lock);
-	if (!f->settled)
-		found = inccl_fallback_ask_all(f, result->number, to, bytes);
+	found = inccl_fallback_ask_all(f, result->number, first, is_small ? result->room : c->recv,
+				       is_small    ? shape->whole
+				       : is_shared ? shape->recv
+						   : 0);
 	if (found < 0)
 		return found;
 	if (!found) {
@@ -129,7 +137,7 @@ static int resolve(struct inccl_fallback *f, const struct inccl_fallback_call *c
 			return ret;
 	}
 	pthread_mutex_lock(&f->lock);
-	set_state(result, found ? RESULT_SHARED : RESULT_REPEATED);
+	set_state(result, !found ? RESULT_REPEATED : is_shared ? RESULT_SHARED : RESULT_OWN);
 	f->ended = result->number;
 	pthread_mutex_unlock(&f->lock);
 	return found;
@@ -145,13 +153,22 @@ static void deliver(const struct inccl_fallback *f, const struct inccl_fallback_
 		memcpy(c->recv, whole + offset, shape->recv);
 }
 
+static uint8_t *new_room(size_t bytes)
+{
+	void *room;
+
+	return posix_memalign(&room, ROOM_ALIGNMENT, bytes) ? NULL : room;
+}
+
+/* Returns room for a copy of a contribution, or NULL. */
 static uint8_t *copy_room(struct inccl_fallback *f, size_t bytes)
 {
 	uint8_t *room;
 
 	if (bytes <= f->copy_bytes)
 		return f->copy;
-	if (posix_memalign((void **)&room, 64, bytes))
+	room = new_room(bytes);
+	if (!room)
 		return NULL;
 	free(f->copy);
 	f->copy = room;
@@ -161,57 +178,49 @@ static uint8_t *copy_room(struct inccl_fallback *f, size_t bytes)
 
 /* A small collective is one that ends on no rank before all ranks have begun it, so that its result
  * need not be kept for longer than the next one takes. All ranks get the whole result. */
-static int as_small(struct inccl_fallback *f, const struct inccl_fallback_call *c,
-		    const struct shape *shape, struct inccl_fallback_call *small)
+static struct inccl_fallback_call as_small(struct inccl_fallback *f,
+					   const struct inccl_fallback_call *c,
+					   const struct shape *shape, uint8_t *recv)
 {
-	*small = *c;
+	struct inccl_fallback_call small = *c;
+
+	small.recv = recv;
 	switch (c->collective) {
 	case INCCL_REDUCE:
-		small->collective = INCCL_ALLREDUCE;
+		small.collective = INCCL_ALLREDUCE;
 		break;
 	case INCCL_REDUCE_SCATTER:
-		small->collective = INCCL_ALLREDUCE;
-		small->count = c->count * f->ranks;
+		small.collective = INCCL_ALLREDUCE;
+		small.count = c->count * f->ranks;
 		break;
 	case INCCL_BROADCAST:
 		/* the OR of the root's bytes and of zeros */
-		small->collective = INCCL_ALLREDUCE;
-		small->count = shape->whole;
-		small->dtype = INCCL_UINT8;
-		small->op = INCCL_OR;
-		if (c->root != f->rank) {
-			small->send = copy_room(f, shape->whole);
-			if (shape->whole && !small->send)
-				return -ENOMEM;
-			memset(f->copy, 0, shape->whole);
-		}
+		small.collective = INCCL_ALLREDUCE;
+		small.count = shape->whole;
+		small.dtype = INCCL_UINT8;
+		small.op = INCCL_OR;
+		if (c->root != f->rank)
+			small.send = memset(f->copy, 0, shape->whole);
 		break;
 	default:
 		break;
 	}
-	return 0;
+	return small;
 }
 
 static int run_small(struct inccl_fallback *f, const struct inccl_fallback_call *c,
 		     const struct shape *shape)
 {
-	struct inccl_result *result = &f->result[(f->begun + 1) & 1];
-	struct inccl_fallback_call small;
+	struct inccl_result *result = begin(f, f->result[(f->begun + 1) & 1].room, shape->whole);
+	const struct inccl_fallback_call small = as_small(f, c, shape, result->room);
 	int ret, refused = 0;
 
-	if (!result->room && posix_memalign((void **)&result->room, 64, f->opts.keep_bytes))
-		return -ENOMEM;
-	ret = as_small(f, c, shape, &small);
-	if (ret)
-		return ret;
-	small.recv = result->room;
-	begin(f, result->room, shape->whole);
 	ret = inccl_fallback_by_switch(f, &small, shape->whole, &refused);
 	if (refused)
 		return take_back(f, result, refused);
 	ret = ret ?: complete(f, result, RESULT_SHARED);
 	if (ret) {
-		ret = resolve(f, c, result, result->room, shape->whole);
+		ret = resolve(f, c, shape, result, true);
 		if (ret <= 0)
 			return ret;
 	}
@@ -219,51 +228,72 @@ static int run_small(struct inccl_fallback *f, const struct inccl_fallback_call 
 	return 0;
 }
 
+/* Copies the contribution of a call in place, which the switch's result may overwrite in part
+ * before a failure. Returns false if there is no memory. */
+static bool save_contribution(struct inccl_fallback *f, const struct shape *shape,
+			      struct inccl_fallback_call *c)
+{
+	const uint8_t *send = c->send, *recv = c->recv;
+
+	if (!shape->send || !shape->recv || send >= recv + shape->recv ||
+	    recv >= send + shape->send)
+		return true;
+	if (!copy_room(f, shape->send))
+		return false;
+	c->send = memcpy(f->copy, send, shape->send);
+	return true;
+}
+
 static int run_large(struct inccl_fallback *f, const struct inccl_fallback_call *given,
 		     const struct shape *shape)
 {
 	const struct inccl_fallback_call barrier = {.collective = INCCL_BARRIER};
-	const enum inccl_result_state state = shape->is_shared ? RESULT_SHARED : RESULT_OWN;
-	const uint8_t *send = given->send, *recv = given->recv;
+	struct inccl_result *result = begin(f, given->recv, shape->recv);
 	struct inccl_fallback_call c = *given;
-	struct inccl_result *result;
-	int ret, refused = 0;
+	int ret = -ENOMEM, refused = 0;
 
-	if (shape->send && shape->recv && send < recv + shape->recv && recv < send + shape->send) {
-		c.send = copy_room(f, shape->send);
-		if (!c.send)
-			return -ENOMEM;
-		memcpy(f->copy, send, shape->send);
-	}
-	result = begin(f, recv, shape->recv);
-	ret = inccl_fallback_by_switch(f, &c, shape->whole, &refused);
+	if (save_contribution(f, shape, &c))
+		ret = inccl_fallback_by_switch(f, &c, shape->whole, &refused);
+	else
+		inccl_fallback_lose(f, "no memory for a copy of the contribution");
 	if (refused)
 		return take_back(f, result, refused);
-	ret = ret ?: complete(f, result, state);
-	if (!ret && inccl_fallback_by_switch(f, &barrier, 0, &refused))
+	ret = ret ?: complete(f, result, shape->is_shared ? RESULT_SHARED : RESULT_OWN);
+	if (!ret && inccl_fallback_by_switch(f, &barrier, shape->whole, &refused)) {
+		inccl_fallback_lose(f, "the barrier behind a collective was refused");
 		ret = inccl_fallback_wait_for_others(f, result->number);
-	if (ret) {
-		ret = resolve(f, &c, result, c.recv, shape->is_shared ? shape->recv : 0);
-		ret = ret < 0 ? ret : 0;
 	}
+	if (ret)
+		ret = resolve(f, &c, shape, result, false);
 	pthread_mutex_lock(&f->lock);
-	result->data = NULL;
+	result->is_held = false;
 	pthread_mutex_unlock(&f->lock);
-	return ret;
+	return ret < 0 ? ret : 0;
 }
 
-int inccl_fallback_run(struct inccl_fallback *f, const struct inccl_fallback_call *call)
+int inccl_fallback_run(struct inccl_fallback *f, const struct inccl_fallback_call *given)
 {
+	INCCL_UNCANCELLED(cancel_state);
+	struct inccl_fallback_call call;
 	struct shape shape;
 	int ret;
 
-	if (!f || !call)
+	if (!f || !given)
 		return -EINVAL;
-	ret = measure(f, call, &shape);
+	if (f->maker != getpid())
+		return -ECHILD;
+	ret = inc_caller_opts(&call, sizeof(call), given) ?: measure(f, &call, &shape);
 	if (ret)
 		return ret;
-	return shape.whole <= f->opts.keep_bytes ? run_small(f, call, &shape)
-						 : run_large(f, call, &shape);
+	/* A collective without elements ends at once, so it would not show that all ranks have
+	 * begun it. */
+	if (!shape.whole && call.collective != INCCL_BARRIER)
+		return 0;
+	/* Other ranks may still ask for one of the last two results, so these stay as they are. */
+	if (f->settled)
+		return f->opts.repeat(f->opts.context, &call);
+	return shape.whole <= f->opts.keep_bytes ? run_small(f, &call, &shape)
+						 : run_large(f, &call, &shape);
 }
 
 const char *inccl_fallback_reason(struct inccl_fallback *f)
@@ -279,13 +309,39 @@ static void fallback_free(struct inccl_fallback *f)
 	for (int i = 0; i < 2; i++)
 		free(f->result[i].room);
 	free(f->copy);
+	free(f->asked);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
+}
+
+/* Makes an object without connections. Returns NULL if there is no memory. */
+static struct inccl_fallback *fallback_new(const struct inccl_communicator *comm,
+					   const struct inccl_fallback_opts *opts)
+{
+	struct inccl_fallback *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	pthread_mutex_init(&f->lock, NULL);
+	f->maker = getpid();
+	f->opts = *opts;
+	f->rank = comm->group->rank;
+	f->ranks = comm->group->world_size;
+	f->given_up = UINT64_MAX;
+	f->asked = calloc(f->ranks, sizeof(*f->asked));
+	for (int i = 0; i < 2; i++)
+		f->result[i].room = new_room(opts->keep_bytes);
+	if (f->asked && f->result[0].room && f->result[1].room && copy_room(f, opts->keep_bytes))
+		return f;
+	fallback_free(f);
+	return NULL;
 }
 
 int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fallback_opts *given,
 			  struct inccl_fallback **out)
 {
+	INCCL_UNCANCELLED(cancel_state);
+	struct inccl_peers *peers = NULL;
 	struct inccl_fallback_opts opts;
 	struct inccl_fallback *f;
 	struct inc_err err = {""};
@@ -297,25 +353,24 @@ int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fa
 	if (!comm || !given)
 		return -EINVAL;
 	ret = inc_caller_opts(&opts, sizeof(opts), given);
-	if (ret)
-		return ret;
 	if (!opts.gather || !opts.repeat)
-		return -EINVAL;
+		return ret ?: -EINVAL;
 	opts.keep_bytes = opts.keep_bytes ?: KEEP_BYTES;
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return -ENOMEM;
-	pthread_mutex_init(&f->lock, NULL);
-	f->opts = opts;
-	f->rank = comm->group->rank;
-	f->ranks = comm->group->world_size;
-	f->given_up = UINT64_MAX;
-	ret = inccl_peers_open(comm, &opts, inccl_fallback_answer, f, &f->peers, &err);
+	f = fallback_new(comm, &opts);
+	/* from here on the other ranks learn of a failure, because this rank takes part in gather()
+	 */
+	ret = inccl_peers_open(comm, &opts,
+			       ret
+				       ?: f ? 0
+					    : -ENOMEM,
+			       inccl_fallback_answer, f, &peers, &err);
 	if (ret) {
 		inc_caller_explain(opts.error, opts.error_size, &err);
-		fallback_free(f);
+		if (f)
+			fallback_free(f);
 		return ret;
 	}
+	f->peers = peers;
 	f->comm = comm;
 	*out = f;
 	return 0;
@@ -323,15 +378,19 @@ int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fa
 
 int inccl_fallback_destroy(struct inccl_fallback *f)
 {
+	INCCL_UNCANCELLED(cancel_state);
 	uint8_t own = 0, *all;
-	int ret;
+	int ret = 0;
 
-	if (!f)
+	/* in a forked child the threads and the connections are the parent's */
+	if (!f || f->maker != getpid())
 		return 0;
-	/* another rank may still need the last result */
-	all = calloc(f->ranks, 1);
-	ret = all ? f->opts.gather(f->opts.context, &own, all, 1) : -ENOMEM;
-	free(all);
+	/* another rank may still need the last result, unless the job is over */
+	if (!f->is_gone) {
+		all = calloc(f->ranks, 1);
+		ret = all ? f->opts.gather(f->opts.context, &own, all, 1) : -ENOMEM;
+		free(all);
+	}
 	if (f->comm)
 		inccl_communicator_destroy(f->comm);
 	fallback_free(f);

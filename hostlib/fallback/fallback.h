@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "hostlib/src/internal.h"
 #include "hostlib/include/inccl_fallback.h"
 #include "lib/base/err.h"
@@ -27,6 +28,14 @@ enum inccl_ask {
 	INCCL_ASK_STATUS, /* how far is the rank? This changes nothing */
 };
 
+enum inccl_has {
+	/* The rank has no result of the collective. After INCCL_ASK_RESULT it never gets one. */
+	INCCL_HAS_NONE,
+	INCCL_HAS_RESULT,
+	/* The rank had the result of the switch, and cannot give it any more. That is an error. */
+	INCCL_HAS_HAD,
+};
+
 /* Both structs go over the wire, in little-endian order. */
 struct inccl_question {
 	uint32_t magic;
@@ -38,7 +47,7 @@ struct inccl_question {
 
 struct inccl_answer {
 	uint32_t magic;
-	uint32_t has;   /* 1: this rank has the result of the collective */
+	uint32_t has;   /* enum inccl_has */
 	uint32_t lost;  /* 1: this rank has lost the switch */
 	uint32_t bytes; /* bytes of the result that follow the answer */
 	uint64_t begun; /* number of the collective that this rank has begun last */
@@ -54,10 +63,12 @@ struct inccl_peers;
 typedef void inccl_answer_fn(void *arg, const struct inccl_question *question,
 			     struct inccl_answer *answer, uint8_t *data);
 
-/* Listens, and exchanges the addresses of all ranks by opts->gather(). fn answers on a thread of
- * the peers. If one rank fails, all ranks do. */
+/* Listens, exchanges the addresses of all ranks by opts->gather(), and asks the next rank whether
+ * it can be reached. fn answers on a thread of the peers. early: errno of a rank that cannot take
+ * part, or 0. If one rank fails, all ranks do. */
 int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
-		     inccl_answer_fn *fn, void *arg, struct inccl_peers **out, struct inc_err *err);
+		     int early, inccl_answer_fn *fn, void *arg, struct inccl_peers **out,
+		     struct inc_err *err);
 /* Stops answering. peers may be NULL. */
 void inccl_peers_close(struct inccl_peers *peers);
 
@@ -69,6 +80,11 @@ int inccl_peers_ask(struct inccl_peers *peers, int rank, const struct inccl_ques
 		    struct inccl_answer *answer, void *data, unsigned int timeout_ms);
 
 /* ---- fallback.c and recover.c ---- */
+
+static inline uint64_t inccl_least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
 
 /* State of a collective on this rank. */
 enum inccl_result_state {
@@ -84,12 +100,20 @@ enum inccl_result_state {
 struct inccl_result {
 	uint64_t number;
 	enum inccl_result_state state;
-	const uint8_t *data; /* NULL: the caller has its buffer back */
+	bool is_held;        /* data is not the caller's yet */
+	const uint8_t *data; /* may be NULL if bytes are 0 */
 	size_t bytes;
-	uint8_t *room; /* of keep_bytes; NULL until it is needed */
+	uint8_t *room; /* of keep_bytes */
+};
+
+/* How another rank has answered the questions about one collective. */
+struct inccl_asked {
+	bool answered;
+	uint64_t silent_since_ns; /* time of the first question without an answer; 0: none */
 };
 
 struct inccl_fallback {
+	pid_t maker;          /* process that created the object */
 	pthread_mutex_t lock; /* protects begun to result, which the peers' thread reads */
 	uint64_t begun;
 	uint64_t ended;    /* number of the last collective with a result */
@@ -106,7 +130,10 @@ struct inccl_fallback {
 	uint8_t *copy; /* of a contribution; of copy_bytes */
 	size_t copy_bytes;
 	char reason[600];
-	bool is_gone; /* a rank is gone, which the reason names */
+	char text[64];
+	bool is_gone;              /* a rank is gone, which the reason names */
+	struct inccl_asked *asked; /* of each rank */
+	int failed;                /* of a round of questions */
 	/* the look at the other ranks during a wait */
 	int look_at;
 	uint64_t look_again_at_ns, waiting_since_ns, all_begun_at_ns;
@@ -122,11 +149,14 @@ void inccl_fallback_lose(struct inccl_fallback *f, const char *reason);
 int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
 			     size_t bytes, int *refused);
 /*
- * Asks all other ranks for the result of a collective. Returns 1 if one had the result, of which
+ * Asks all other ranks for the result of a collective. first: the only rank that can have the whole
+ * result, or -1. That rank is asked first, because a rank that is asked gives the collective up.
+ * Returns 1 if one had the result, of which
  * `bytes` are at `to` then. Returns 0 if all have given the collective up. Returns -ECONNRESET if a
  * rank is gone, and none of the others has the result.
  */
-int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, uint8_t *to, size_t bytes);
+int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
+			   size_t bytes);
 /* After this rank has got a large result, but lost the switch: waits until all other ranks have the
  * result, which they may fetch here. Returns -ECANCELED if this rank has given it up meanwhile. */
 int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number);

@@ -29,6 +29,8 @@
 /* pause of the thread while the process has no descriptor for a connection */
 #define PAUSE_MS   100
 #define TEXT_BYTES 160
+/* pause before a question is repeated */
+#define RETRY_MS 5
 
 /* The message of a rank to the others by gather(). */
 struct card {
@@ -36,12 +38,14 @@ struct card {
 	uint8_t ip[16];
 	uint16_t port; /* in network order */
 	uint16_t family;
-	uint32_t error; /* errno, if this rank cannot take part */
+	uint64_t keep_bytes; /* must be the same on all ranks */
+	uint32_t error;      /* errno, if this rank cannot take part */
 	char text[TEXT_BYTES];
 };
 
 /* A connection from another rank. */
 struct asker {
+	bool is_rank; /* it has shown the token */
 	struct inccl_question question;
 	size_t got; /* bytes of the question */
 	size_t sent, to_send;
@@ -72,8 +76,19 @@ static void drop_asker(struct inccl_peers *peers, unsigned int i)
 	close(peers->pfd[i].fd);
 	free(peers->asker[i]);
 	peers->n--;
-	peers->pfd[i] = peers->pfd[peers->n];
-	peers->asker[i] = peers->asker[peers->n];
+	memmove(&peers->pfd[i], &peers->pfd[i + 1], (peers->n - i) * sizeof(peers->pfd[0]));
+	memmove(&peers->asker[i], &peers->asker[i + 1], (peers->n - i) * sizeof(peers->asker[0]));
+}
+
+/* Makes room for a connection: ends the oldest one whose other end has not shown the token. There
+ * is one, because the other ranks have one connection each. */
+static void drop_stranger(struct inccl_peers *peers)
+{
+	unsigned int i = 2;
+
+	while (i + 1 < peers->n && peers->asker[i]->is_rank)
+		i++;
+	drop_asker(peers, i);
 }
 
 static void accept_asker(struct inccl_peers *peers)
@@ -93,9 +108,8 @@ static void accept_asker(struct inccl_peers *peers)
 			close(fd);
 		return;
 	}
-	/* a stranger who sends nothing must not keep a rank out */
 	if (peers->n == peers->most)
-		drop_asker(peers, 2);
+		drop_stranger(peers);
 	peers->pfd[peers->n] = (struct pollfd){.fd = fd, .events = POLLIN};
 	peers->asker[peers->n++] = asker;
 }
@@ -159,6 +173,7 @@ static bool serve_asker(struct inccl_peers *peers, struct pollfd *pfd, struct as
 			return true;
 		if (!is_question(peers, &asker->question))
 			return false;
+		asker->is_rank = true;
 		reply_to(peers, asker);
 	}
 	n = send(pfd->fd, asker->reply + asker->sent, asker->to_send - asker->sent,
@@ -304,7 +319,14 @@ static int exchange(struct inccl_peers *peers, const struct inccl_fallback_opts 
 			return inc_err_set(err, card->error, "rank %d: %.*s", i, TEXT_BYTES - 1,
 					   card->text);
 	}
-	memcpy(peers->token, peers->cards[0].token, sizeof(peers->token));
+	for (int i = 1; i < peers->ranks; i++)
+		if (peers->cards[i].keep_bytes != peers->cards[0].keep_bytes)
+			return inc_err_set(err, EINVAL,
+					   "keep_bytes: rank %d has %llu, and rank 0 has %llu", i,
+					   (unsigned long long)peers->cards[i].keep_bytes,
+					   (unsigned long long)peers->cards[0].keep_bytes);
+	if (!peers->ready)
+		memcpy(peers->token, peers->cards[0].token, sizeof(peers->token));
 	__atomic_store_n(&peers->ready, true, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -334,22 +356,60 @@ static struct inccl_peers *peers_new(int ranks)
 	return NULL;
 }
 
+/* Asks the next rank, so that an address by which ranks cannot be reached is found before it is
+ * needed. */
+static int try_next(struct inccl_peers *peers, int rank, struct inc_err *err)
+{
+	const struct inccl_question question = {.ask = INCCL_ASK_STATUS};
+	const int next = (rank + 1) % peers->ranks;
+	const uint64_t deadline_ns = deadline_after_ms(CONNECT_TIMEOUT_MS);
+	struct card *card = &peers->cards[next];
+	char ip[INET6_ADDRSTRLEN];
+	struct inccl_answer reply;
+	int ret = next == rank ? 0 : -EAGAIN;
+
+	/* the other rank may not know the token yet */
+	while (ret && inc_now_ns() < deadline_ns) {
+		ret = inccl_peers_ask(peers, next, &question, &reply, NULL, CONNECT_TIMEOUT_MS);
+		if (ret == -ECONNRESET)
+			break;
+		if (ret)
+			inc_wait_poll(NULL, 0, RETRY_MS);
+	}
+	inet_ntop(card->family, card->ip, ip, sizeof(ip));
+	return ret ? inc_err_set(err, EHOSTUNREACH, "it cannot reach rank %d at %s, port %u", next,
+				 ip, ntohs(card->port))
+		   : 0;
+}
+
+static void explain(struct card *card, int ret, const struct inc_err *err)
+{
+	card->error = -ret;
+	if (ret)
+		snprintf(card->text, sizeof(card->text), "%.*s", TEXT_BYTES - 1,
+			 *err->msg ? err->msg : strerror(-ret));
+}
+
 int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
-		     inccl_answer_fn *fn, void *arg, struct inccl_peers **out, struct inc_err *err)
+		     int early, inccl_answer_fn *fn, void *arg, struct inccl_peers **out,
+		     struct inc_err *err)
 {
 	struct inccl_peers *peers = peers_new(comm->group->world_size);
-	struct card card = {0};
-	int ret, own;
+	struct card card = {.keep_bytes = opts->keep_bytes};
+	int ret = early;
 
+	/* without memory for the others' cards this rank cannot take part in gather() */
 	if (!peers)
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	peers->answer = fn;
 	peers->arg = arg;
-	own = begin(peers, comm, opts, &card, err);
-	card.error = -own;
-	if (own)
-		snprintf(card.text, sizeof(card.text), "%.*s", TEXT_BYTES - 1, err->msg);
+	ret = ret ?: begin(peers, comm, opts, &card, err);
+	explain(&card, ret, err);
 	ret = exchange(peers, opts, &card, err);
+	if (!ret) {
+		explain(&card, try_next(peers, comm->group->rank, err), err);
+		ret = exchange(peers, opts, &card, err);
+	}
 	if (ret)
 		inccl_peers_close(peers);
 	else

@@ -25,6 +25,8 @@
  * SLOW_BYTES. */
 #define STALL_NS   (10000 * INC_NSEC_PER_MSEC)
 #define SLOW_BYTES 1000000
+/* A rank may come to a collective minutes after the others, so the library's own limit is long. */
+#define TIMEOUT_MS 600000
 /* A rank that cannot be reached for so long is gone. */
 #define GONE_NS  (30000 * INC_NSEC_PER_MSEC)
 #define ASK_MS   1000
@@ -39,6 +41,23 @@ static struct inccl_result *result_of(struct inccl_fallback *f, uint64_t number)
 	return result->number == number ? result : NULL;
 }
 
+/* Promises that this rank never completes the collective on the switch, unless it did so before and
+ * has gone on. Called under the lock. */
+static enum inccl_has give_up(struct inccl_fallback *f, uint64_t number,
+			      const struct inccl_result *result)
+{
+	const bool is_own = result && result->state == RESULT_OWN && result->is_held;
+
+	if (number >= f->given_up)
+		return INCCL_HAS_NONE;
+	if (number <= f->ended && !is_own)
+		return INCCL_HAS_HAD;
+	f->given_up = number;
+	if (is_own)
+		f->ended = number - 1;
+	return INCCL_HAS_NONE;
+}
+
 void inccl_fallback_answer(void *arg, const struct inccl_question *question,
 			   struct inccl_answer *reply, uint8_t *data)
 {
@@ -47,13 +66,13 @@ void inccl_fallback_answer(void *arg, const struct inccl_question *question,
 
 	pthread_mutex_lock(&f->lock);
 	result = result_of(f, question->number);
-	if (result && result->state == RESULT_SHARED && result->data)
-		reply->has = 1;
-	else if (question->ask == INCCL_ASK_RESULT && question->number < f->given_up)
-		f->given_up = question->number;
+	if (result && result->state == RESULT_SHARED && result->is_held)
+		reply->has = INCCL_HAS_RESULT;
+	else if (question->ask == INCCL_ASK_RESULT)
+		reply->has = give_up(f, question->number, result);
 	if (question->ask == INCCL_ASK_BYTES && reply->has && question->offset < result->bytes) {
-		reply->bytes = inc_min(inc_min(question->bytes, INCCL_PEERS_CHUNK_BYTES),
-				       result->bytes - question->offset);
+		reply->bytes = inccl_least(inccl_least(question->bytes, INCCL_PEERS_CHUNK_BYTES),
+					   result->bytes - question->offset);
 		memcpy(data, result->data + question->offset, reply->bytes);
 	}
 	reply->lost = f->lost;
@@ -88,8 +107,15 @@ void inccl_fallback_lose(struct inccl_fallback *f, const char *reason)
 		f->opts.lost(f->opts.context, f->reason);
 }
 
-/* Asks one of the ranks that have not begun yet how far it is. Returns why the collective will
- * never end, or NULL. */
+/* Returns the reason of a loss that is a rank's. */
+static const char *gone_text(struct inccl_fallback *f, int rank)
+{
+	snprintf(f->text, sizeof(f->text), "the process of rank %d is gone", rank);
+	return f->text;
+}
+
+/* Asks the ranks that have not begun yet how far they are, up to the first that has not. Returns
+ * why the collective will never end, or NULL. */
 static const char *look(struct inccl_fallback *f, size_t bytes)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = f->begun};
@@ -104,7 +130,7 @@ static const char *look(struct inccl_fallback *f, size_t bytes)
 					    : inccl_peers_ask(f->peers, f->look_at, &question,
 							      &reply, NULL, LOOK_MS);
 		if (ret == -ECONNRESET)
-			return "the process of another rank is gone";
+			return gone_text(f, f->look_at);
 		if (!ret && f->look_at != f->rank && reply.lost)
 			return "another rank has lost the switch";
 		if (ret || (f->look_at != f->rank && reply.begun < f->begun)) {
@@ -149,6 +175,7 @@ static int finish(struct inccl_fallback *f, struct inccl_request *request, size_
 int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
 			     size_t bytes, int *refused)
 {
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = TIMEOUT_MS);
 	struct inccl_request *request;
 	int ret;
 
@@ -157,76 +184,53 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
 	switch (c->collective) {
 	case INCCL_ALLREDUCE:
 		ret = inccl_allreduce_start(f->comm, c->send, c->recv, c->count, c->dtype, c->op,
-					    NULL, &request);
+					    &opts, &request);
 		break;
 	case INCCL_REDUCE:
 		ret = inccl_reduce_start(f->comm, c->send, c->recv, c->count, c->dtype, c->op,
-					 c->root, NULL, &request);
+					 c->root, &opts, &request);
 		break;
 	case INCCL_BROADCAST:
 		ret = inccl_broadcast_start(f->comm, c->send, c->recv, c->count, c->dtype, c->root,
-					    NULL, &request);
+					    &opts, &request);
 		break;
 	case INCCL_REDUCE_SCATTER:
 		ret = inccl_reduce_scatter_start(f->comm, c->send, c->recv, c->count, c->dtype,
-						 c->op, NULL, &request);
+						 c->op, &opts, &request);
 		break;
 	case INCCL_ALL_GATHER:
-		ret = inccl_all_gather_start(f->comm, c->send, c->recv, c->count, c->dtype, NULL,
+		ret = inccl_all_gather_start(f->comm, c->send, c->recv, c->count, c->dtype, &opts,
 					     &request);
 		break;
 	case INCCL_BARRIER:
 	default:
-		ret = inccl_barrier_start(f->comm, NULL, &request);
+		ret = inccl_barrier_start(f->comm, &opts, &request);
 		break;
 	}
 	if (!ret)
 		return finish(f, request, bytes);
-	if (!inccl_communicator_error(f->comm))
+	/* these errors are those of all ranks, because they make the same call */
+	if (!inccl_communicator_error(f->comm) &&
+	    (ret == -EINVAL || ret == -EOPNOTSUPP || ret == -E2BIG))
 		*refused = ret;
 	else
-		inccl_fallback_lose(f, inccl_communicator_error(f->comm));
+		inccl_fallback_lose(f, inccl_communicator_error(f->comm) ?: inccl_strerror(ret));
 	return ret;
 }
 
 /* ---- after a failure ---- */
 
-/* Copies the result of a collective from a rank that has it. */
-static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
+/* Whether a rank is gone: its process does not exist any more, or it has not answered for long.
+ * ret: the outcome of the last question */
+static bool is_gone(struct inccl_asked *asked, int ret)
 {
-	struct inccl_question question = {.ask = INCCL_ASK_BYTES, .number = number};
-	struct inccl_answer reply = {0};
-	int ret;
+	const uint64_t now_ns = inc_now_ns();
 
-	while (question.offset < bytes) {
-		question.bytes = inc_min(bytes - question.offset, INCCL_PEERS_CHUNK_BYTES);
-		ret = inccl_peers_ask(f->peers, rank, &question, &reply, to + question.offset,
-				      ASK_MS);
-		if (ret || !reply.bytes)
-			return ret ?: -ENODATA;
-		question.offset += reply.bytes;
-	}
-	return 0;
-}
-
-/* Notes that a rank did not answer. Returns -ECONNRESET once it is gone for good. The reason names
- * the first rank of which that is found, and why the switch was lost, because a rank that is gone
- * may have ended for the same cause. */
-static int silent(struct inccl_fallback *f, int rank, int ret, uint64_t since_ns)
-{
-	char why[sizeof(f->reason)];
-
-	if (ret != -ECONNRESET && inc_now_ns() - since_ns < GONE_NS)
-		return 0;
-	if (!f->is_gone) {
-		memcpy(why, f->reason, sizeof(why));
-		snprintf(f->reason, sizeof(f->reason),
-			 "rank %d %s, so it is not known whether it has the result of the "
-			 "collective (%.400s)",
-			 rank, ret == -ECONNRESET ? "is gone" : "cannot be reached", why);
-	}
-	f->is_gone = true;
-	return -ECONNRESET;
+	if (!ret)
+		asked->silent_since_ns = 0;
+	else if (!asked->silent_since_ns)
+		asked->silent_since_ns = now_ns;
+	return ret == -ECONNRESET || (ret && now_ns - asked->silent_since_ns >= GONE_NS);
 }
 
 /* Lets the framework make progress, because a rank that is asked may wait for a message. */
@@ -237,45 +241,119 @@ static void pause_between(struct inccl_fallback *f)
 	inc_wait_poll(NULL, 0, PAUSE_MS);
 }
 
-int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, uint8_t *to, size_t bytes)
+/* Copies the result of a collective from a rank that has it. */
+static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
+{
+	struct inccl_question question = {.ask = INCCL_ASK_BYTES, .number = number};
+	struct inccl_asked asked = {0};
+	struct inccl_answer reply;
+	int ret;
+
+	while (question.offset < bytes) {
+		question.bytes = inccl_least(bytes - question.offset, INCCL_PEERS_CHUNK_BYTES);
+		ret = inccl_peers_ask(f->peers, rank, &question, &reply, to + question.offset,
+				      ASK_MS);
+		if (is_gone(&asked, ret))
+			return -ECONNRESET;
+		if (!ret && !reply.bytes)
+			return -ENODATA;
+		if (ret)
+			pause_between(f);
+		else
+			question.offset += reply.bytes;
+	}
+	return 0;
+}
+
+/* Notes the rank without which it is not known whether the collective has a result, and why the
+ * switch was lost, because a rank that is gone may have ended for the same cause. */
+static int unknown(struct inccl_fallback *f, int rank, const char *what)
+{
+	char why[sizeof(f->reason)];
+
+	if (!f->is_gone) {
+		memcpy(why, f->reason, sizeof(why));
+		snprintf(f->reason, sizeof(f->reason),
+			 "rank %d %s, so it is not known whether it has the result of the "
+			 "collective (%.400s)",
+			 rank, what, why);
+	}
+	f->is_gone = true;
+	return -ECONNRESET;
+}
+
+/* Asks one rank. Returns 1 if the result is at `to`, 0, or an error if the rank will never answer.
+ * asked->answered becomes true unless the rank must be asked again. */
+static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_RESULT, .number = number};
-	const uint64_t since_ns = inc_now_ns();
-	int missing, gone = 0, ret;
+	struct inccl_asked *asked = &f->asked[rank];
 	struct inccl_answer reply;
-	uint8_t *has_answered = calloc(f->ranks, 1);
+	int ret;
 
-	if (!has_answered)
-		return -ENOMEM;
-	has_answered[f->rank] = 1;
-	do {
-		missing = 0;
-		for (int r = 0; r < f->ranks; r++) {
-			if (has_answered[r])
-				continue;
-			ret = inccl_peers_ask(f->peers, r, &question, &reply, NULL, ASK_MS);
-			if (!ret && reply.has && !fetch(f, r, number, to, bytes)) {
-				free(has_answered);
-				return 1;
-			}
-			has_answered[r] = !ret && !reply.has;
-			if (ret && silent(f, r, ret, since_ns)) {
-				has_answered[r] = 1;
-				gone = -ECONNRESET;
-			}
-			missing += !has_answered[r];
-		}
-		if (missing)
+	ret = inccl_peers_ask(f->peers, rank, &question, &reply, NULL, ASK_MS);
+	if (!ret && reply.has == INCCL_HAS_RESULT)
+		return !fetch(f, rank, number, to, bytes);
+	asked->answered = !ret;
+	if (!ret && reply.has == INCCL_HAS_HAD) {
+		snprintf(f->reason, sizeof(f->reason),
+			 "rank %d had the result of the collective, and has gone on without it",
+			 rank);
+		return -EPROTO;
+	}
+	if (!is_gone(asked, ret))
+		return 0;
+	asked->answered = true;
+	return unknown(f, rank, ret == -ECONNRESET ? "is gone" : "cannot be reached");
+}
+
+/* Asks the ranks from..to - 1 that have not answered. Returns like inccl_fallback_ask_all(), or
+ * -EAGAIN if some have not answered. */
+static int ask_round(struct inccl_fallback *f, int from, int end, uint64_t number, uint8_t *to,
+		     size_t bytes)
+{
+	int missing = 0, ret = 0, one;
+
+	for (int r = from; r < end; r++) {
+		if (f->asked[r].answered)
+			continue;
+		one = ask_one(f, r, number, to, bytes);
+		if (one > 0 || one == -EPROTO)
+			return one;
+		ret = one ?: ret;
+		missing += !f->asked[r].answered;
+	}
+	f->failed = f->failed ?: ret;
+	return missing ? -EAGAIN : 0;
+}
+
+int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
+			   size_t bytes)
+{
+	int ret = first < 0 || first == f->rank ? 0 : -EAGAIN;
+
+	memset(f->asked, 0, f->ranks * sizeof(*f->asked));
+	f->asked[f->rank].answered = true;
+	f->failed = 0;
+	while (ret == -EAGAIN) {
+		ret = ask_round(f, first, first + 1, number, to, bytes);
+		if (ret == -EAGAIN)
 			pause_between(f);
-	} while (missing);
-	free(has_answered);
-	return gone;
+	}
+	while (!ret || ret == -EAGAIN) {
+		ret = ask_round(f, 0, f->ranks, number, to, bytes);
+		if (!ret)
+			return f->failed;
+		if (ret == -EAGAIN)
+			pause_between(f);
+	}
+	return ret;
 }
 
 int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = number};
-	const uint64_t since_ns = inc_now_ns();
+	struct inccl_asked asked = {0};
 	struct inccl_answer reply;
 	int ret;
 
@@ -285,11 +363,12 @@ int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
 		ret = r == f->rank ? 0
 				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL, ASK_MS);
 		/* a rank that is gone needs no result */
-		if (r == f->rank || (!ret && reply.ended >= number) ||
-		    (ret && silent(f, r, ret, since_ns)))
+		if (r == f->rank || is_gone(&asked, ret) || (!ret && reply.ended >= number)) {
+			asked.silent_since_ns = 0;
 			r++;
-		else
+		} else {
 			pause_between(f);
+		}
 	}
 	return 0;
 }

@@ -18,13 +18,14 @@
  * After a larger one all ranks wait in a barrier on the switch, and the result is served from
  * @recv meanwhile. If the call is in place, the library copies the contribution before.
  *
- * A rank may come to a collective minutes after the others. A waiting rank asks the others after a
- * second whether they have begun. The collective has failed if another rank has lost the switch, or
- * if it does not end within 10 seconds (and a second for each MB) after all ranks have begun it. So
- * the communicator's own timeout_ms should be long: INCCL_FALLBACK_TIMEOUT_MS.
+ * A rank may come to a collective minutes after the others, up to ten. A waiting rank asks the
+ * others after a second whether they have begun. The collective has failed if another rank has lost
+ * the switch, or if it does not end within 10 seconds (and a second for each MB) after all ranks
+ * have begun it. The communicator's timeout_ms does not count.
  *
- * The strangers that reach the port need a random token of 16 bytes, which the ranks exchange by
- * the framework's gather(). The connections are not encrypted.
+ * So ranks must reach each other by TCP, at a port that the kernel chooses. A question needs a
+ * random token of 16 bytes, which the ranks exchange by gather(). The connections are not
+ * encrypted. All ranks must have the same order of bytes.
  *
  * See also:
  * inccl.h
@@ -40,9 +41,6 @@ extern "C" {
 #endif
 
 #pragma GCC visibility push(default)
-
-/* For inccl_communicator_opts.timeout_ms: ten minutes. */
-#define INCCL_FALLBACK_TIMEOUT_MS 600000
 
 struct inccl_fallback;
 struct inccl_fallback_call;
@@ -86,16 +84,19 @@ struct inccl_fallback_opts {
 	 * calls the library calls them. They return 0 or -errno.
 	 *
 	 * gather() copies @bytes of each rank to @all of each rank, in the order of the ranks.
-	 * repeat() runs a collective. Its @send is the caller's, or a copy.
+	 * repeat() runs a collective, whose @send is the caller's or a copy. It may return before
+	 * all ranks have called it. Neither function may call the fallback.
 	 */
 	int (*gather)(void *context, const void *mine, void *all, size_t bytes);
 	int (*repeat)(void *context, const struct inccl_fallback_call *call);
-	/* Called every millisecond of a wait, for frameworks whose messages need that. NULL: the
-	 * framework needs no calls. */
+	/* Called every few milliseconds of a wait, for frameworks whose messages need that. A
+	 * question to a rank that does not answer may delay it by a second. NULL: the framework
+	 * needs no calls. */
 	void (*progress)(void *context);
 	/* Called once on each rank, when it has lost the switch, with the reason in one line. */
 	void (*lost)(void *context, const char *reason);
-	size_t keep_bytes; /* largest result that is kept (default: 262144) */
+	/* largest result that is kept, the same on all ranks (default: 262144) */
+	size_t keep_bytes;
 	/* Address at which the other ranks reach this one, IPv4 or IPv6. NULL: the address of the
 	 * connection to the controller. */
 	const char *address;
@@ -121,22 +122,26 @@ int inccl_fallback_destroy(struct inccl_fallback *fallback);
  * Errors:
  * -EINVAL	The call has no meaning; nothing was sent.
  * -ECONNRESET	A rank is gone, so it is not known whether it had the result. The reason names it.
+ *		The only use of the object is then inccl_fallback_destroy().
+ * -ECHILD	The object belongs to the process from which this one was forked.
  *
  * Otherwise the error of repeat(), or one of inccl_allreduce() that lies in the arguments.
  *
  * Example:
- *	struct inccl_fallback_call call = {.collective = INCCL_ALLREDUCE, .send = mine, .recv = sum,
- *				  .count = count, .dtype = INCCL_FLOAT32, .op = INCCL_SUM};
+ *	INCCL_OPTS(inccl_fallback_call, call, .collective = INCCL_ALLREDUCE, .send = mine,
+ *		   .recv = sum, .count = count, .dtype = INCCL_FLOAT32, .op = INCCL_SUM);
  *
  *	err = inccl_fallback_run(fallback, &call);
  *
  * See also:
  * inccl_fallback_create(), inccl_allreduce()
  */
-/* A collective. The members have the meaning of the arguments of inccl_allreduce() and the other
- * functions. Those that the collective lacks are 0. A broadcast's data is at @send on the root, and
- * goes to @recv on all ranks. */
+/* A collective. The elements are those of inccl_allreduce() and so on: @count is the size of a
+ * block for INCCL_REDUCE_SCATTER and INCCL_ALL_GATHER. The members have the meaning of the
+ * arguments of inccl_allreduce() and the other functions. Those that the collective lacks are 0. A
+ * broadcast's data is at @send on the root, and goes to @recv on all ranks. */
 struct inccl_fallback_call {
+	size_t sz; /* sizeof(struct inccl_fallback_call) */
 	enum inccl_collective collective;
 	const void *send;
 	void *recv;

@@ -337,8 +337,12 @@ static int create_as_first(struct creation *c)
 	ret = ret ?: send_all(c, STEP_MADE);
 	ret = ret ?: open_end(c);
 	ret = ret ?: receive_all(c, STEP_READY);
-	if (spans)
-		ret = ret ?: inccl_comm_start(c->comm, c->limit, c->err);
+	if (spans && !ret) {
+		pthread_mutex_lock(&c->group->lock);
+		ret = inccl_comm_start(c->comm, c->limit, c->err);
+		pthread_mutex_unlock(&c->group->lock);
+		inccl_log_deliver(c->group->log);
+	}
 	return ret ?: send_all(c, STEP_START);
 }
 

@@ -200,10 +200,12 @@ static int comm_begin(struct inccl_communicator *comm, struct inccl_limit *limit
 	inc_spin_init(&comm->spin, poll_ns);
 	ret = group->node ? inccl_node_create(comm, limit, err)
 			  : inccl_comm_join_network(comm, limit, err);
-	if (!ret && !group->node)
-		ret = inccl_comm_start(comm, limit, err);
 	inccl_log_deliver(group->log);
 	pthread_mutex_lock(&group->lock);
+	/* The lock is held from the start on. If the controller is lost after the start, the
+	 * communicator runs already, and goes on. */
+	if (!ret && !group->node)
+		ret = inccl_comm_start(comm, limit, err);
 	ret = ret ?: inccl_comm_list(comm, err);
 	if (!ret) {
 		comm->settings.transport = comm->ep->transport->kind;

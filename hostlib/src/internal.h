@@ -500,8 +500,8 @@ int inccl_comm_list(struct inccl_communicator *comm, struct inc_err *err);
 /* Opens the connection to the switch that the controller allows, as comm->ep. */
 int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit *limit,
 			    struct inc_err *err);
-/* Reports to the controller that the connection is ready, and waits until those of all others
- * are. */
+/* Reports to the controller that the connection is ready, and waits until those of all others are.
+ * Called under the group's lock. */
 int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
 		     struct inc_err *err);
 

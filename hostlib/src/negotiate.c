@@ -186,9 +186,7 @@ static int get_connection(struct inccl_communicator *comm, const struct inccl_ow
 	return inccl_endpoint_connect(comm->ep, &peer, err);
 }
 
-/* Reports this rank as ready to the controller, and waits until the communicator starts. Called
- * under the group's lock. */
-static int get_ready(struct inccl_communicator *comm, struct inccl_limit *limit,
+int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
 		     struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
@@ -222,10 +220,11 @@ int inccl_comm_list(struct inccl_communicator *comm, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
 
-	if (group->error)
-		return inc_err_set(err, group->error, "%s", group->error_text);
+	/* a communicator that is listed gets the group's failures itself */
 	if (comm->is_listed)
 		return 0;
+	if (group->error)
+		return inc_err_set(err, group->error, "%s", group->error_text);
 	comm->is_listed = true;
 	comm->next = group->comms;
 	group->comms = comm;
@@ -245,19 +244,6 @@ int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit 
 	comm->settings.transport = comm->ep->transport->kind;
 	pthread_mutex_lock(&group->lock);
 	ret = inccl_comm_list(comm, err) ?: get_connection(comm, &own, limit, err);
-	pthread_mutex_unlock(&group->lock);
-	inccl_log_deliver(group->log);
-	return ret;
-}
-
-int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
-		     struct inc_err *err)
-{
-	struct inccl_group *group = comm->group;
-	int ret;
-
-	pthread_mutex_lock(&group->lock);
-	ret = get_ready(comm, limit, err);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(group->log);
 	return ret;

@@ -110,6 +110,7 @@ static int send_resume(struct inccl_group *group)
 	struct inc_msg_resume msg = {
 		.join = {.n_addrs = 1, .addrs = {{.s_addr = group->addr}}},
 		.group = group->number,
+		.led = group->node && !inccl_node_asks(group),
 	};
 	int ret;
 
