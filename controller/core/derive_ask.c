@@ -305,7 +305,7 @@ void inc_derive_join(struct inc_core_client *client, const struct inc_msg_join *
 {
 	struct inc_join join;
 	struct inc_err err;
-	int ret = inc_group_check_join(client->core, said, &join, &err);
+	int ret = inc_group_check_newcomer(client->core, said, &join, &err);
 
 	if (!ret && said->derive.has_of)
 		ret = take_member(client, said, &join, &err);

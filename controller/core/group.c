@@ -322,17 +322,9 @@ static int find_host(const struct inc_core *core, const struct inc_msg_join *sai
 int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err)
 {
-	int ret;
-
 	if (said->rank >= said->world_size)
 		return inc_err_set(err, EINVAL, "rank: %u is not below world_size %u", said->rank,
 				   said->world_size);
-	/* ranks that may share memory are checked when all are there */
-	if (!*said->machine || (!said->spans && said->world_size > INC_MAX_NODE_RANKS)) {
-		ret = check_world(core, said->world_size, err);
-		if (ret)
-			return ret;
-	}
 	join->rank = said->rank;
 	join->world_size = said->world_size;
 	strcpy(join->job, said->job);
@@ -342,6 +334,17 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	strcpy(join->machine, said->machine);
 	strcpy(join->meeting, said->meeting);
 	return find_host(core, said, &join->host, err);
+}
+
+int inc_group_check_newcomer(const struct inc_core *core, const struct inc_msg_join *said,
+			     struct inc_join *join, struct inc_err *err)
+{
+	int ret = inc_group_check_join(core, said, join, err);
+
+	/* ranks that may share memory are checked when all are there */
+	if (ret || (*said->machine && (said->spans || said->world_size <= INC_MAX_NODE_RANKS)))
+		return ret;
+	return check_world(core, said->world_size, err);
 }
 
 void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
@@ -376,7 +379,7 @@ void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *s
 	struct inc_err err;
 	int ret;
 
-	ret = inc_group_check_join(core, said, &join, &err);
+	ret = inc_group_check_newcomer(core, said, &join, &err);
 	if (ret)
 		goto refuse;
 	group = find_job(core, join.job);
