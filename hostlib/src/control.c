@@ -400,13 +400,19 @@ static bool own_fault(int error)
 	return error != ETIMEDOUT && error != EREMOTEIO && error != EPROTO;
 }
 
-static void send_failed(struct inccl_group *group, struct inc_msg_report *msg, int error,
+/* Returns the rank to blame for an error of this rank, or -1. */
+static int blame(const struct inccl_group *group, int error)
+{
+	return own_fault(error) ? group->rank : -1;
+}
+
+static void send_failed(struct inccl_group *group, struct inc_msg_report *msg, int error, int rank,
 			const char *text)
 {
 	msg->code = error;
 	snprintf(msg->message, sizeof(msg->message), "%s", text);
-	msg->has_rank = own_fault(error);
-	msg->rank = group->rank;
+	msg->has_rank = rank >= 0;
+	msg->rank = msg->has_rank ? rank : 0;
 	inccl_control_send(group, INC_MSG_REPORT, msg);
 }
 
@@ -414,8 +420,8 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 {
 	struct inc_msg_report msg = {.has_communicator = true, .communicator = comm->number};
 	char text[sizeof(comm->error_text)];
-	const bool asks = inccl_node_asks(group), lost = asks && group->link == LINK_LOST;
-	int error;
+	const bool lost = group->link == LINK_LOST;
+	int error, rank;
 
 	if (comm->phase == COMM_LEAVING)
 		return;
@@ -424,11 +430,13 @@ void inccl_control_report(struct inccl_group *group, struct inccl_communicator *
 	if (error && !lost)
 		inccl_comm_report(comm, REPORT_SENT);
 	memcpy(text, comm->error_text, sizeof(text));
+	/* the rank that has failed may be one that this rank leads */
+	rank = comm->failed_rank >= 0 ? comm->failed_rank : blame(group, error);
 	if (error && comm->ep->on_node)
-		inccl_node_fail(comm->ep, error, own_fault(error) ? group->rank : -1, text);
+		inccl_node_fail(comm->ep, error, rank, text);
 	pthread_mutex_unlock(&comm->lock);
-	if (error && !lost && asks)
-		send_failed(group, &msg, error, text);
+	if (error && !lost && inccl_node_asks(group))
+		send_failed(group, &msg, error, rank, text);
 }
 
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,
@@ -442,7 +450,7 @@ void inccl_control_report_creation(struct inccl_group *group, long long index, l
 
 	if (group->error)
 		return;
-	send_failed(group, &msg, error, text);
+	send_failed(group, &msg, error, blame(group, error), text);
 	if (known)
 		inccl_control_send(group, INC_MSG_DESTROY, &(struct inc_msg_number){number});
 }
@@ -453,7 +461,7 @@ void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg
 	struct inc_msg_report report = {.has_derive = true, .derive = *msg};
 
 	if (group->link == LINK_UP)
-		send_failed(group, &report, error, text);
+		send_failed(group, &report, error, blame(group, error), text);
 }
 
 /* Reports all failed communicators to the controller. Returns false if the group ends. */
