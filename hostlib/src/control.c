@@ -464,8 +464,7 @@ void inccl_control_report_derive(struct inccl_group *group, const struct inc_msg
 		send_failed(group, &report, error, blame(group, error), text);
 }
 
-/* Reports all failed communicators to the controller. Returns false if the group ends. */
-static bool report_all(struct inccl_group *group)
+bool inccl_control_report_all(struct inccl_group *group)
 {
 	struct inccl_communicator *comm;
 	bool stopping;
@@ -506,7 +505,8 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 			lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
 			return true;
 		}
-		if (inc_wait_poll(pfd, 2, -1) > 0 && pfd[1].revents && !report_all(group))
+		if (inc_wait_poll(pfd, 2, -1) > 0 && pfd[1].revents &&
+		    !inccl_control_report_all(group))
 			return false;
 	}
 }

@@ -448,9 +448,13 @@ int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const 
 int inccl_control_call(struct inccl_group *group, enum inc_message_id id, const void *msg,
 		       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err);
 
-/* Reports the communicator's failure to the controller, if that is due (REPORT_DUE). Called under
- * the group's lock. */
+/* Reports the communicator's failure to the other ranks of this machine that share memory, and to
+ * the controller, if that is due (REPORT_DUE). If the controller is lost, it receives the report
+ * when it is back. Called under the group's lock. */
 void inccl_control_report(struct inccl_group *group, struct inccl_communicator *comm);
+/* Reports all failed communicators, after a signal of stop_fd. Returns false if the group ends.
+ * Called on the control thread. */
+bool inccl_control_report_all(struct inccl_group *group);
 /* Reports to the controller that the group's communicator `index` could not be created. number is
  * the controller's number of the communicator, or -1 if there is none yet. */
 void inccl_control_report_creation(struct inccl_group *group, long long index, long long number,

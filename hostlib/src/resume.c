@@ -24,7 +24,6 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	struct pollfd pfd[2] = {{.fd = group->stop_fd, .events = POLLIN},
 				{.fd = fd, .events = events}};
 	uint64_t deadline_ns = deadline_after_ms(ms), now;
-	bool stopping;
 
 	for (;;) {
 		now = inc_now_ns();
@@ -32,14 +31,10 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 			return true;
 		if (inc_wait_poll(pfd, 2, inc_ms_until(deadline_ns, now)) <= 0)
 			continue;
-		if (pfd[0].revents) {
-			inc_drain_fd(group->stop_fd);
-			pthread_mutex_lock(&group->lock);
-			stopping = group->stopping;
-			pthread_mutex_unlock(&group->lock);
-			if (stopping)
-				return false;
-		}
+		/* failures concern the other ranks of this machine, although the controller is
+		 * away */
+		if (pfd[0].revents && !inccl_control_report_all(group))
+			return false;
 		if (pfd[1].revents)
 			return true;
 	}
