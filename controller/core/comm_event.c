@@ -98,6 +98,25 @@ static void fail(struct inc_comm *comm, const struct inc_core_switch *sw,
 		      *who ? ": " : "", who);
 }
 
+/* Returns the rank because of which the peer will never contribute, or -1 if there is none. It is
+ * the peer's own rank, if that has destroyed the communicator. It can also be a rank that the peer
+ * leads and that has not come back. */
+static int who_is_gone(const struct inc_comm *comm, const struct inc_peer *peer)
+{
+	const struct inc_group *group = comm->group;
+	unsigned int rank = inc_ranks_next(&peer->below, 0);
+
+	if (peer->rank < 0)
+		return -1;
+	if (comm->members[peer->rank].destroyed)
+		return peer->rank;
+	for (; rank < group->world_size; rank = inc_ranks_next(&peer->below, rank + 1)) {
+		if (!group->members[rank].present && !inc_group_awaits(group, rank))
+			return rank;
+	}
+	return -1;
+}
+
 static void check_waiting(struct inc_core_switch *sw, struct inc_comm *comm)
 {
 	int ret = inc_act_ask_waiting(sw, comm->number);
@@ -164,11 +183,13 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 	for (uint32_t i = 0; i < said->n_missing; i++) {
 		const struct inc_msg_missing *m = &said->missing[i];
 		struct inc_peer peer;
+		int gone;
 
 		if (!m->has_rank || m->up || m->rank >= comm->group->world_size)
 			continue;
 		peer = inc_comm_peer(comm, sw, m->rank);
-		if (!is_through(comm, &peer)) {
+		gone = who_is_gone(comm, &peer);
+		if (gone < 0 && !is_through(comm, &peer)) {
 			/* A switch below knows which of its ranks is missing, so it is asked for
 			 * which ranks it waits, too. */
 			if (peer.node >= 0)
@@ -177,10 +198,10 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 			continue;
 		}
 		print_peer(&peer, who, sizeof(who));
-		inc_comm_fail(comm, peer.rank, ETIMEDOUT,
-			      "switch %s: %swaits for %s, which has destroyed the communicator",
+		inc_comm_fail(comm, gone, ETIMEDOUT, "switch %s: %swaits for %s, which has %s",
 			      inc_switch_name(sw), chunk,
-			      *who ? who : inc_member_name(&comm->group->members[m->rank]));
+			      *who ? who : inc_member_name(&comm->group->members[gone]),
+			      gone == peer.rank ? "destroyed the communicator" : "not come back");
 		return true;
 	}
 	return false;

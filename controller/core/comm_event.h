@@ -29,7 +29,8 @@ struct inc_peer inc_comm_peer(const struct inc_comm *comm, const struct inc_core
  * the answer decides whether they fail. */
 void inc_comms_ask_waiting(struct inc_core_switch *sw);
 /* Handles a part of a switch's answer that lists the ranks that a communicator waits for. If a
- * listed rank has destroyed the communicator, the communicator fails. If a switch below is listed,
+ * listed rank has destroyed the communicator, or leads a rank that has not come back, the
+ * communicator fails. If a switch below is listed,
  * that switch is asked, too. Returns false if the answer does not decide, so that the caller needs
  * the rest of it. */
 bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_waiting *said);
