@@ -453,13 +453,14 @@ static void describe(const struct inc_channel *ch, char *buf, size_t size)
 					 e->member[r]);
 	if (used)
 		snprintf(buf + used, size - used, " did not call");
+	else if (!e->spans || slot->combined != e->completed + 1)
+		snprintf(buf, size, "the ranks do not go on");
 	else if (e->network)
 		e->network->ops->describe(e->network->ch, buf, size);
-	else if (e->spans)
-		snprintf(buf, size, "rank %u, which leads this machine's ranks, has no result",
-			 e->member[0]);
 	else
-		snprintf(buf, size, "the ranks do not go on");
+		snprintf(buf, size,
+			 "all ranks of this machine have called, and the network has no result "
+			 "yet");
 }
 
 static int map(struct inc_channel_device *dev, void *addr, size_t len,
