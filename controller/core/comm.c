@@ -37,14 +37,14 @@ static const char *name_not_asked(const void *arg, unsigned int rank)
 {
 	const struct inc_comm *comm = arg;
 
-	return comm->members[rank].asked ? NULL : inc_member_name(&comm->group->members[rank]);
+	return comm->members[rank].asked ? NULL : inc_leader_name(&comm->group->members[rank]);
 }
 
 static const char *name_not_ready(const void *arg, unsigned int rank)
 {
 	const struct inc_comm *comm = arg;
 
-	return comm->members[rank].ready ? NULL : inc_member_name(&comm->group->members[rank]);
+	return comm->members[rank].ready ? NULL : inc_leader_name(&comm->group->members[rank]);
 }
 
 static void on_timeout(void *arg)
@@ -398,6 +398,9 @@ static int check_ask(const struct inc_member *member, const struct inc_comm *com
 
 	if (inc_group_ended(group))
 		return inc_err_set(err, group->over_code, "%s", group->over);
+	if (inc_group_is_led(group, member->rank))
+		return inc_err_set(err, EPERM, "rank %u has the connection of this rank",
+				   group->members[member->rank].leader);
 	if (comm && (comm->phase != COMM_COLLECTING || comm->members[member->rank].asked))
 		return inc_err_set(err, EEXIST, "communicator %u of this group exists already",
 				   index);

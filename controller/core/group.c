@@ -58,9 +58,8 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 		if (!text)
 			continue;
-		/* the list of ranks ends early if it has no room for the longest name and " and
-		 * more" */
-		if (used + 96 > size) {
+		/* the list of ranks ends early if it has no room for the name and " and more" */
+		if (used + sizeof(", ") + strlen(text) + sizeof(" and more") > size) {
 			snprintf(buf + used, size - used, " and more");
 			return;
 		}

@@ -166,11 +166,16 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 /* ---- leader.c ---- */
 
-/* Returns where the group's ranks meet, or "" if their machines differ. */
+/* Returns where the group's ranks meet, or "" if their machines differ or a segment of memory is
+ * for fewer ranks. */
 const char *inc_group_meeting(const struct inc_group *group);
 /* Finds the leader of each rank in a group that spans machines. Returns the number of leaders. No
  * rank is led if one of the ranks cannot share memory, or if a machine has too many. */
 unsigned int inc_group_find_leaders(struct inc_group *group);
+/* Returns a text like inc_member_name(), which also names the ranks that the member leads, as in
+ * "rank 2 (h2, 10.77.2.1), which leads ranks 2-3". Each call overwrites the text of the call
+ * before. */
+const char *inc_leader_name(const struct inc_member *member);
 /* Fills in where the member meets the other ranks of its machine. */
 void inc_group_announce(const struct inc_member *member, struct inc_msg_joined *joined);
 /* Lists the hosts of the group's leaders, in the order of their ranks, and returns their number. */

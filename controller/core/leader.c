@@ -3,6 +3,7 @@
  * group that spans machines each machine's lowest rank leads the others, and has their connection
  * to the switch. Called by the rest of core/. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
@@ -12,6 +13,8 @@ const char *inc_group_meeting(const struct inc_group *group)
 {
 	const struct inc_member *first = &group->members[0];
 
+	if (group->world_size > INC_MAX_NODE_RANKS)
+		return "";
 	for (unsigned int rank = 1; rank < group->world_size; rank++) {
 		if (strcmp(group->members[rank].machine, first->machine) != 0)
 			return "";
@@ -48,6 +51,31 @@ unsigned int inc_group_find_leaders(struct inc_group *group)
 	return group->world_size;
 }
 
+/* Finds the ranks that have the member's connection to the switch, itself included. */
+static void find_led(const struct inc_member *member, struct inc_ranks *ranks)
+{
+	const struct inc_group *group = member->group;
+
+	memset(ranks, 0, sizeof(*ranks));
+	for (unsigned int rank = 0; rank < group->world_size; rank++)
+		if (group->members[rank].leader == member->leader)
+			inc_ranks_add(ranks, rank);
+}
+
+const char *inc_leader_name(const struct inc_member *member)
+{
+	static char text[200];
+	struct inc_ranks led;
+	char ranks[80];
+
+	find_led(member, &led);
+	if (inc_ranks_count(&led) == 1)
+		return inc_member_name(member);
+	inc_ranks_print(&led, ranks, sizeof(ranks));
+	snprintf(text, sizeof(text), "%s, which leads ranks %s", inc_member_name(member), ranks);
+	return text;
+}
+
 unsigned int inc_group_leader_hosts(const struct inc_group *group, unsigned int *hosts)
 {
 	unsigned int n = 0;
@@ -77,12 +105,8 @@ void inc_group_announce(const struct inc_member *member, struct inc_msg_joined *
 	strcpy(joined->meeting, inc_group_meeting(group));
 	if (*joined->meeting)
 		return;
-	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (group->members[rank].leader != member->leader)
-			continue;
-		inc_ranks_add(&joined->machine_ranks, rank);
-		joined->has_machine_ranks |= rank != member->rank;
-	}
+	find_led(member, &joined->machine_ranks);
+	joined->has_machine_ranks = inc_ranks_count(&joined->machine_ranks) > 1;
 	if (joined->has_machine_ranks)
 		strcpy(joined->meeting, group->members[member->leader].meeting);
 }
