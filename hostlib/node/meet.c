@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How the ranks of one machine meet. Every rank listens at a local socket with a random name before
- * it joins the group. The controller sends all ranks the name of rank 0's socket if their machine
- * is the same. Then the others connect to rank 0, and both ends check the other's user. These
- * connections last as long as the group. The sockets are in the abstract namespace, so nothing is
- * left in a file system.
+ * it joins the group. The controller sends the ranks of a machine the name of the lowest one's
+ * socket. In a group that spans machines it also sends which ranks these are. They have numbers
+ * here, from 0 for the lowest one. The others connect to rank 0, and both ends check the other's
+ * user. These connections last as long as the group. The sockets are in the abstract namespace, so
+ * nothing is left in a file system.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -182,13 +183,6 @@ int inccl_node_send(int fd, const struct inccl_node_note *note, const int *fds, 
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Returns the rank in the group of one of this machine's ranks. During the meeting the group does
- * not have its node yet, and the ranks are only known by their numbers. */
-static unsigned int member_of(const struct inccl_group *group, unsigned int rank)
-{
-	return group->node ? group->node->member[rank] : rank;
-}
-
 /* Waits a little after a call that the kernel has no room for. Returns what inccl_node_check()
  * does. */
 static int wait_for_room(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err)
@@ -215,7 +209,7 @@ int inccl_node_send_to(struct inccl_group *group, unsigned int rank, int fd,
 	if (ret == -EPIPE || ret == -ECONNRESET)
 		return inccl_node_peer_gone(group, rank, err);
 	return ret ? inc_err_set(err, -ret, "a message to rank %u of this machine: %s",
-				 member_of(group, rank), strerror(-ret))
+				 group->node->member[rank], strerror(-ret))
 		   : 0;
 }
 
@@ -299,7 +293,7 @@ int inccl_node_peer_gone(struct inccl_group *group, unsigned int rank, struct in
 	pthread_mutex_unlock(&group->lock);
 	return group_error(group, err)
 		       ?: inc_err_set(err, ECONNRESET, "rank %u of this machine is gone",
-				      member_of(group, rank));
+				      group->node->member[rank]);
 }
 
 int inccl_node_check(struct inccl_group *group, struct inccl_limit *limit, struct inc_err *err)
@@ -524,10 +518,12 @@ int inccl_node_meet(struct inccl_group *group, struct inccl_node *node, const ch
 		inccl_node_free(node);
 		return 0;
 	}
+	group->node = node;
 	ret = node->rank ? come(group, node, meeting, limit, err) : gather(group, node, limit, err);
 	close(node->listener);
 	node->listener = -1;
 	if (ret) {
+		group->node = NULL;
 		inccl_node_free(node);
 		return ret;
 	}
@@ -538,6 +534,5 @@ int inccl_node_meet(struct inccl_group *group, struct inccl_node *node, const ch
 	else
 		inccl_log_line(group->log, "all %u ranks are on this machine and share memory",
 			       node->ranks);
-	group->node = node;
 	return 0;
 }
