@@ -217,7 +217,7 @@ static void choose_shape(struct creation *c)
 		.slots = 1,
 		.message_bytes = comm->payload * comm->message_packets,
 	};
-	each = inccl_node_stride(&c->shape) * c->node->ranks;
+	each = sizeof(struct inccl_node_slot) + inccl_node_stride(&c->shape) * c->node->ranks;
 	c->shape.slots = inc_min(window, inc_max(SEGMENT_BYTES / each, (size_t)SLOTS_LEAST));
 }
 
@@ -268,7 +268,7 @@ static int open_end(struct creation *c)
 				   strerror(errno));
 	if (!c->node->rank)
 		inccl_node_segment_init(segment, &c->shape);
-	ret = inccl_node_end_open(segment, &opts, &ep);
+	ret = inccl_node_end_open(segment, &opts, &ep, c->err);
 	if (!ret) {
 		/* the endpoint owns the descriptors now, and the connection to the switch */
 		memset(c->wake, -1, sizeof(c->wake));
@@ -278,7 +278,7 @@ static int open_end(struct creation *c)
 		return 0;
 	}
 	munmap(segment, bytes);
-	return inc_err_set(c->err, -ret, "%s", strerror(-ret));
+	return ret;
 }
 
 /* Rank 0: receives a note from every other rank. */

@@ -25,20 +25,36 @@ static int watch(struct inccl_node_end *e, int op, int fd, short events)
 	return epoll_ctl(e->both, op, fd, &event) ? -errno : 0;
 }
 
-int inccl_node_network_open(struct inccl_node_end *e, struct inccl_endpoint *network)
+/* Registers the segment. The switch never writes to it by WRITE, because the leader's messages are
+ * SENDs. */
+static int map_segment(struct inccl_node_end *e, struct inccl_endpoint *network,
+		       struct inc_err *err)
+{
+	const size_t bytes = inccl_node_segment_bytes(&e->shape);
+	struct inc_err why = {""};
+	int ret = network->ops->map(network->dev, e->segment, bytes, INC_CHANNEL_RECEIVE,
+				    &e->region, &why);
+
+	return ret ? inc_err_set(err, -ret, "%s: shared memory cannot be registered: %s",
+				 network->ops->name, why.msg)
+		   : 0;
+}
+
+int inccl_node_network_open(struct inccl_node_end *e, struct inccl_endpoint *network,
+			    struct inc_err *err)
 {
 	int ret;
 
 	e->both = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (e->both < 0)
-		return -errno;
+		return inc_err_set(err, errno, "epoll: %s", strerror(errno));
 	e->network_events = POLLIN;
 	e->network_fd = network->ops->fd(network->dev, NULL);
 	ret = watch(e, EPOLL_CTL_ADD, e->wake[e->rank], POLLIN);
 	ret = ret ?: watch(e, EPOLL_CTL_ADD, e->network_fd, POLLIN);
-	ret = ret
-		      ?: inccl_endpoint_map(network, e->segment,
-					    inccl_node_segment_bytes(&e->shape), true, &e->region);
+	if (ret)
+		inc_err_set(err, -ret, "epoll: %s", strerror(-ret));
+	ret = ret ?: map_segment(e, network, err);
 	if (ret) {
 		close(e->both);
 		return ret;

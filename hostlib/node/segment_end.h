@@ -79,8 +79,9 @@ void inccl_node_publish(struct inccl_node_end *e, uint64_t m);
 /* ---- network.c ---- */
 
 /* Gives the leader's end its connection to the switch. On failure the end does not own the
- * connection. Returns 0 or -errno. */
-int inccl_node_network_open(struct inccl_node_end *e, struct inccl_endpoint *network);
+ * connection. Returns 0, or -errno with the reason in err. */
+int inccl_node_network_open(struct inccl_node_end *e, struct inccl_endpoint *network,
+			    struct inc_err *err);
 /* Closes the connection, or in a forked child abandons it. */
 void inccl_node_network_close(struct inccl_node_end *e, bool abandon);
 /* Contributes combined messages, and publishes results. Returns true if more may have arrived. A

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "hostlib/node/segment_end.h"
-#include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/proto/desc.h"
 #include "lib/reduce/many.h"
@@ -505,7 +504,10 @@ static void free_end(struct inccl_node_end *e, bool abandon)
 	inccl_node_network_close(e, abandon);
 	for (unsigned int r = 0; r < e->ranks; r++)
 		close(e->wake[r]);
-	munmap(e->segment, inccl_node_segment_bytes(&e->shape));
+	/* libibverbs has unmapped registered memory in forked children, where something else may be
+	 * by now */
+	if (!abandon || !e->region.priv)
+		munmap(e->segment, inccl_node_segment_bytes(&e->shape));
 	free(e->message);
 	free(e);
 }
@@ -570,15 +572,15 @@ static struct inccl_node_end *end_new(struct inccl_node_segment *segment,
 }
 
 int inccl_node_end_open(struct inccl_node_segment *segment, const struct inccl_node_end_opts *opts,
-			struct inccl_endpoint **out)
+			struct inccl_endpoint **out, struct inc_err *err)
 {
 	static const struct inccl_transport transport = {INCCL_TRANSPORT_AUTO, &ops};
 	struct inccl_endpoint *network = opts->network, *ep = calloc(1, sizeof(*ep));
 	struct inccl_node_end *e = end_new(segment, opts);
-	int ret = ep && e ? 0 : -ENOMEM;
+	int ret = ep && e ? 0 : inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 
 	if (!ret && network)
-		ret = inccl_node_network_open(e, network);
+		ret = inccl_node_network_open(e, network, err);
 	if (ret) {
 		if (e)
 			free(e->message);

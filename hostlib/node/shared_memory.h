@@ -35,6 +35,9 @@
 #define INCCL_NODE_MESSAGE_BYTES (32 << 10)
 /* Bytes of a piece, which is the part of a message that a rank reduces at a time. */
 #define INCCL_NODE_PIECE_BYTES (16 << 10)
+_Static_assert(INC_MAX_MESSAGE_BYTES / INCCL_NODE_PIECE_BYTES < 256 &&
+		       INC_MAX_MESSAGE_PACKETS * INC_MAX_PAYLOAD / INCCL_NODE_PIECE_BYTES < 256,
+	       "a claim has 8 bits for the number of a piece, of messages in both modes");
 /* Contributions of so many bytes lie beside their description, in the same two cache lines. */
 #define INCCL_NODE_SMALL_BYTES 96
 
@@ -127,8 +130,8 @@ struct inccl_node_end_opts {
 };
 
 /* Makes this rank's end of a segment. On success it owns the mapping, the descriptors and the
- * network endpoint. */
+ * network endpoint. Returns 0, or -errno with the reason in err. */
 int inccl_node_end_open(struct inccl_node_segment *segment, const struct inccl_node_end_opts *opts,
-			struct inccl_endpoint **out);
+			struct inccl_endpoint **out, struct inc_err *err);
 
 #endif
