@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Communicators: their creation, which the controller coordinates, and their end. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +7,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "lib/base/fd.h"
-#include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
-#include "lib/reduce/floats.h"
 #include "hostlib/node/node.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
@@ -208,7 +205,6 @@ static int comm_begin(struct inccl_communicator *comm, struct inccl_limit *limit
 		ret = inccl_comm_start(comm, limit, err);
 	ret = ret ?: inccl_comm_list(comm, err);
 	if (!ret) {
-		comm->settings.transport = comm->ep->transport->kind;
 		ret = inc_thread_create_apart(&comm->thread, inccl_comm_thread, comm);
 		if (ret)
 			inc_err_set(err, -ret, "thread: %s", strerror(-ret));

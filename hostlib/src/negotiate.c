@@ -8,7 +8,6 @@
 #include <string.h>
 #include "lib/base/numbers.h"
 #include "lib/base/thread.h"
-#include "lib/proto/maps.h"
 #include "lib/reduce/floats.h"
 #include "hostlib/src/internal.h"
 

@@ -2,6 +2,7 @@
 /* Checks the arguments of a collective. If one is invalid, the collective is refused before
  * anything is sent. */
 #include <errno.h>
+#include "hostlib/node/node.h"
 #include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
@@ -137,7 +138,7 @@ int inccl_check_mode(const struct inccl_communicator *comm,
 		     const struct inccl_collective_opts *opts, struct inc_err *err)
 {
 	if (opts->mode != INCCL_MODE_WRITE || comm->mode == INC_TREE_PASSTHROUGH ||
-	    comm->ep->on_node)
+	    !inccl_node_needs_network(comm->group))
 		return 0;
 	return inc_err_set(err, EOPNOTSUPP,
 			   "mode write: a switch of %s ends connections itself (termination mode), "
