@@ -180,7 +180,8 @@ static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 
 static void choose_message(struct inc_comm *comm)
 {
-	/* the number is the same for all ranks, because comm.c has checked that */
+	/* rank 0 is always a leader, and comm.c has checked that all leaders want the same
+	 * number */
 	const unsigned int asked = comm->members[0].message_packets;
 
 	comm->message_packets = asked ?: 1;
