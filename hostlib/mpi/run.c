@@ -76,7 +76,10 @@ static void end_in_node(struct front_team *team)
 static const void *contribution(struct front_team *team, const struct front_call *c,
 				const struct front_shape *shape)
 {
-	const bool in_place = c->send == MPI_IN_PLACE;
+	/* is_valid() accepts equal buffers where MPI might. Those of a Reduce are equal by chance
+	 * on ranks that get no result. */
+	const bool in_place =
+		c->send == MPI_IN_PLACE || (c->kind != FRONT_REDUCE && c->send == c->recv);
 	const void *part = in_place ? c->recv : c->send;
 	const bool indexed = shape->op == INCCL_MINLOC || shape->op == INCCL_MAXLOC;
 	void *copy;
@@ -180,7 +183,7 @@ static void scatter(struct front_team *team, const struct front_call *c,
 	if (team->node_ranks > 1)
 		PMPI_Scatterv(from, counts, at, c->type, c->recv, counts[team->node_rank], c->type,
 			      0, team->node);
-	else if (from != c->recv)
+	else if (from != c->recv && counts[0]) /* a rank without elements may have no buffer */
 		memcpy(c->recv, from + at[0] * element_bytes, counts[0] * element_bytes);
 }
 

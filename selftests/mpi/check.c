@@ -153,6 +153,14 @@ static bool same(const struct type *t, const void *result, const void *right, in
 		       (const char *)right + (size_t)i * t->size, t->size);
 }
 
+int rank_in(MPI_Comm comm)
+{
+	int own_rank;
+
+	PMPI_Comm_rank(comm, &own_rank);
+	return own_rank;
+}
+
 void complain(const char *what, const struct type *t, const char *op, int count, int i)
 {
 	if (!wrong)
@@ -528,6 +536,7 @@ int main(int argc, char **argv)
 		check_types();
 		check_bcasts(MPI_COMM_WORLD);
 		check_allgathers(MPI_COMM_WORLD);
+		check_equal_buffers(MPI_COMM_WORLD);
 		check_communicators();
 		check_mixed();
 	} else if (!strcmp(what, "isend")) {

@@ -39,10 +39,15 @@ void fill(uint8_t *to, const struct type *t, int count, const struct op *o);
 void judge(const char *what, const struct type *t, const struct op *o, int count);
 void complain(const char *what, const struct type *t, const char *op, int count, int i);
 
+int rank_in(MPI_Comm comm);
+
 /* check_blocks.c: collectives of vectors that consist of a block for each rank, and nonblocking
  * ones */
 void check_reduce_scatters(MPI_Comm comm, const struct type *t, const struct op *o, int each);
 void check_allgathers(MPI_Comm comm);
+/* Rank 0 alone sends from the buffer into which it receives. The standard forbids that, but Open
+ * MPI accepts it in these calls. The other ranks must not wait for rank 0. */
+void check_equal_buffers(MPI_Comm comm);
 void check_nonblocking(MPI_Comm comm);
 
 #endif

@@ -7,14 +7,6 @@
 
 #define NO_OP ((struct op){"-", MPI_OP_NULL, 0})
 
-static int rank_in(MPI_Comm comm)
-{
-	int own_rank;
-
-	PMPI_Comm_rank(comm, &own_rank);
-	return own_rank;
-}
-
 static const struct type ints = {"int", MPI_INT, INTEGER, 4};
 
 /* Makes a call by MPI and one by the library under test. counts NULL: each rank has @each */
@@ -34,7 +26,8 @@ static void reduce_scatter(MPI_Comm comm, const struct type *t, const struct op 
 	memset(expected, 0, (size_t)mine * t->size);
 	if (counts) {
 		PMPI_Reduce_scatter(input, expected, counts, t->type, o->op, comm);
-		MPI_Reduce_scatter(send, own, counts, t->type, o->op, comm);
+		MPI_Reduce_scatter(send, mine || in_place ? own : NULL, counts, t->type, o->op,
+				   comm);
 	} else {
 		PMPI_Reduce_scatter_block(input, expected, each, t->type, o->op, comm);
 		MPI_Reduce_scatter_block(send, own, each, t->type, o->op, comm);
@@ -79,6 +72,30 @@ static void allgather(MPI_Comm comm, int count, bool in_place, bool with_gaps)
 	if (memcmp(own, expected, bytes))
 		complain("Allgather", &ints, "-", count, in_place);
 	PMPI_Type_free(&gaps);
+}
+
+void check_equal_buffers(MPI_Comm comm)
+{
+#ifdef OPEN_MPI
+	int *sums = (int *)own, *all = (int *)expected, *values = (int *)input;
+	const int own_rank = rank_in(comm), total = ranks * (ranks + 1) / 2;
+
+	for (int block = 1; block <= MAX_COUNT / ranks; block += MAX_COUNT / ranks - 1) {
+		for (int i = 0; i < block * ranks; i++)
+			values[i] = all[i] = own_rank + 1;
+		sums[0] = own_rank + 1;
+		MPI_Allgather(own_rank ? values : all, block, MPI_INT, all, block, MPI_INT, comm);
+		MPI_Allreduce(own_rank ? values : sums, sums, 1, MPI_INT, MPI_SUM, comm);
+		MPI_Reduce_scatter_block(values, own_rank ? sums + 1 : values, block, MPI_INT,
+					 MPI_SUM, comm);
+		calls += 3;
+		for (int r = 0; r < ranks; r++)
+			if (all[r * block] != r + 1 || all[r * block + block - 1] != r + 1)
+				complain("Allgather into its buffer", &ints, "-", block, r);
+		if (sums[0] != total || (own_rank ? sums + 1 : values)[block - 1] != total)
+			complain("reductions into their buffers", &ints, "SUM", block, 0);
+	}
+#endif
 }
 
 /* The receive buffer has the blocks in the reverse order, with gaps between them, or as they come.
