@@ -280,8 +280,11 @@ static void run_bcast(struct front_team *team, const struct front_call *c,
 
 	if (!plain && team->rank == c->root)
 		pack(&buffer, shape->bytes, data, false);
-	if (team->rank == c->root && team->node_rank)
+	if (team->rank == c->root && team->node_rank) {
 		send_bytes(data, shape->bytes, 0, team->node);
+		/* the root's own bytes come back, and its buffer may be read-only */
+		data = room(team, 1, shape->bytes);
+	}
 	if (!team->node_rank) {
 		if (own_node && place)
 			receive_bytes(data, shape->bytes, place, team->node);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "selftests/mpi/check.h"
 
@@ -222,7 +223,10 @@ static void check_bcast(MPI_Comm comm, int bytes, int root)
 	fill(input, &byte, bytes, &(struct op){"-", MPI_OP_NULL, 0});
 	memcpy(expected, input, bytes);
 	PMPI_Bcast(expected, bytes, MPI_BYTE, root, comm);
+	/* a program may give bytes that it can only read */
+	mprotect(input, MAX_BYTES, rank_in(comm) == root ? PROT_READ : PROT_READ | PROT_WRITE);
 	MPI_Bcast(input, bytes, MPI_BYTE, root, comm);
+	mprotect(input, MAX_BYTES, PROT_READ | PROT_WRITE);
 	calls++;
 	if (memcmp(input, expected, bytes))
 		complain("Bcast", &byte, "-", bytes, -1);
@@ -526,7 +530,8 @@ int main(int argc, char **argv)
 			strcmp(what, "threads") ? MPI_THREAD_SINGLE : MPI_THREAD_MULTIPLE, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-	input = malloc(MAX_BYTES);
+	/* pages of its own, which check_bcast() protects */
+	input = mmap(NULL, MAX_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	own = malloc(MAX_BYTES);
 	expected = malloc(MAX_BYTES);
 	if (!strcmp(what, "where")) {
@@ -556,7 +561,7 @@ int main(int argc, char **argv)
 	if (!rank && calls)
 		printf("%lu calls, %lu wrong, hash %016llx\n", calls, all_wrong,
 		       (unsigned long long)all_hash);
-	free(input);
+	munmap(input, MAX_BYTES);
 	free(own);
 	free(expected);
 	MPI_Finalize();
