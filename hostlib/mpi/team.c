@@ -235,10 +235,14 @@ static void find_nodes(struct front_team *team, MPI_Comm comm)
 	int mine[2] = {0, 0};
 
 	PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, team->rank, MPI_INFO_NULL, &team->node);
+	/* The program's communicator may have MPI_ERRORS_RETURN, which those made of it inherit.
+	 * Nothing here reads error codes. */
+	PMPI_Comm_set_errhandler(team->node, MPI_ERRORS_ARE_FATAL);
 	PMPI_Comm_rank(team->node, &team->node_rank);
 	PMPI_Comm_size(team->node, &team->node_ranks);
 	PMPI_Comm_split(comm, team->node_rank ? MPI_UNDEFINED : 0, team->rank, &team->leaders);
 	if (!team->node_rank) {
+		PMPI_Comm_set_errhandler(team->leaders, MPI_ERRORS_ARE_FATAL);
 		PMPI_Comm_rank(team->leaders, &mine[0]);
 		PMPI_Comm_size(team->leaders, &mine[1]);
 	}
@@ -256,8 +260,6 @@ static void find_nodes(struct front_team *team, MPI_Comm comm)
 	if (!team->node_rank)
 		PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->leaders);
 	PMPI_Bcast(team->job, sizeof(team->job), MPI_CHAR, 0, team->node);
-	/* MPI compares names of hosts, which say nothing else */
-	PMPI_Comm_set_errhandler(team->node, MPI_ERRORS_ARE_FATAL);
 }
 
 void front_leave(struct front_team *team)
