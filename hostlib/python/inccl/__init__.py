@@ -108,7 +108,7 @@ class Communicator(Shared):
         return Error(-code, text(lib.inccl_communicator_error(pointer)) or strerror(code), rank if rank >= 0 else None)
 
     def _watch(self, flight: Flight) -> None:
-        with self._state:
+        with self._lock:
             if self._collector is None and not self._closing:
                 self._collector = Collector()
         if self._collector:
@@ -186,21 +186,24 @@ class Communicator(Shared):
         if float_exponent is not None:
             opts.float_exponent = ctypes.pointer(ctypes.c_int(float_exponent))
         why, request = Explanation(opts), RequestPointer()
-        self._collect_orphans()
+        flight = Flight(self, request, memory)
         try:
+            self._collect_orphans()
             with self._entered() as pointer:
                 code = function(pointer, *arguments, opts, request)
                 if code:
                     failed = lib.inccl_communicator_error(pointer) is not None
                     raise self._failure(pointer, code) if failed else why.error(code)
-                flight = Flight(self, request, memory)
-                with self._state:
-                    self._flights.add(flight)
+                self._flights.add(flight)
+            return Request(flight, result)
         except BaseException:
-            for m in memory:
-                m.release()
+            flight.orphan = True
+            if not request.value:
+                for m in memory:
+                    m.release()
+            elif not flight.done:  # Ctrl-C has come after the start, so the memory is in use
+                self._flights.add(flight)
             raise
-        return Request(flight, result)
 
     def _vectors(self, send: Any, recv: Any, dtype: Optional[Dtype], count: Optional[int], send_blocks: int,
                  recv_blocks: int) -> Tuple[Optional[Memory], Optional[Memory], int, Dtype]:

@@ -11,7 +11,8 @@ import errno
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Deque, Generator, Iterator, List, Optional, TypeVar
+import traceback
+from typing import TYPE_CHECKING, Any, Callable, Deque, Generator, Iterator, List, Optional, Set, TypeVar
 
 from ._library import Dtype, RequestPointer, lib, text
 
@@ -171,6 +172,12 @@ def interruptible(make: Callable[[], _Result], undo: Callable[[_Result], None]) 
     return made[0]
 
 
+def store_result(place: List[Any], function: Callable[..., Any], *arguments: Any) -> None:
+    """Calls a function of C, whose result is in place[0] even if Ctrl-C comes at the end of the call: Python raises
+    KeyboardInterrupt between two instructions, and one instruction both calls the function and stores its result."""
+    place[:] = map(function, *([argument] for argument in arguments))
+
+
 class Closed(ValueError):
     """A call on an object that is closed."""
 
@@ -182,21 +189,23 @@ class Shared:
 
     def __init__(self, pointer: Any):
         self._pointer: Any = pointer
-        self._inside = 0
-        self._state = threading.Condition(threading.RLock())
+        self._inside: Set[object] = set()  # one for each call
+        self._lock = threading.RLock()  # a lock of C, whose `with` Ctrl-C cannot leave without a release
+        self._state = threading.Condition(self._lock)
         self._closing = self._late = False
 
     @contextlib.contextmanager
     def _entered(self) -> Iterator[Any]:
-        with self._state:
-            if self._closing:
-                raise Closed(f"this {type(self).__name__} is closed")
-            self._inside += 1
+        call = object()
         try:
+            with self._lock:
+                if self._closing:
+                    raise Closed(f"this {type(self).__name__} is closed")
+                self._inside.add(call)
             yield self._pointer
         finally:
-            with self._state:
-                self._inside -= 1
+            self._inside.discard(call)
+            with self._lock:
                 self._state.notify_all()
             if self._late:
                 self._end_late()
@@ -207,24 +216,24 @@ class Shared:
 
     def _end(self) -> int:
         """Destroys the object, if no other thread does. Returns 0 or a negative errno."""
-        with self._state:
+        with self._lock:
             pointer, self._pointer = self._pointer, None
         return 0 if pointer is None else int(self._destroy(pointer))
 
     def _end_late(self) -> None:
-        with self._state:
+        with self._lock:
             if not self._late or self._inside:
                 return
         self._end()
 
     def _close(self) -> int:
-        with self._state:
+        with self._lock:
             if self._closing:
                 return 0
             self._closing = True
             # calls of other threads notice that at the end of their slice
             self._state.wait_for(lambda: not self._inside, CLOSE_S)
-            self._late = self._inside > 0
+            self._late = bool(self._inside)
         return 0 if self._late else self._end()
 
     def close(self) -> None:
@@ -250,6 +259,7 @@ class Flight:
     def __init__(self, comm: Communicator, pointer: RequestPointer, memory: List[Memory]):
         self.comm, self.pointer, self.memory = comm, pointer, memory
         self.waiting = threading.Lock()  # held by the thread that is in inccl_wait()
+        self.codes: List[int] = []  # what the last inccl_wait() returned. Unless it is -EAGAIN, the request is freed.
         self.done = False
         self.orphan = False
         self.error: Optional[Error] = None
@@ -258,35 +268,51 @@ class Flight:
     def collect(self, timeout_ms: int) -> bool:
         """Waits so long for the end, and returns whether it has come."""
         if self.done:
+            self._call_back()
             return True
-        if not self.waiting.acquire(timeout=timeout_ms / 1000):  # another thread waits for it
-            return self.done
+        held: List[bool] = []
         try:
-            if not self.done:
+            store_result(held, self.waiting.acquire, True, timeout_ms / 1000)
+            if held[0] and not self.done:  # otherwise another thread waits for it, or has done so
                 with self.comm._entered() as pointer:
-                    code = lib.inccl_wait(self.pointer, timeout_ms) if timeout_ms else lib.inccl_test(self.pointer)
+                    if self.codes in ([], [-errno.EAGAIN]):
+                        store_result(self.codes, *((lib.inccl_wait, self.pointer, timeout_ms) if timeout_ms else
+                                                   (lib.inccl_test, self.pointer)))
+                    code = self.codes[0]
                     error = self.comm._failure(pointer, code) if code not in (0, -errno.EAGAIN) else None
                 if code != -errno.EAGAIN:
                     self.finish(error)
         except Closed:  # the communicator is being closed, and ends all flights
             pass
         finally:
-            self.waiting.release()
+            if held and held[0]:
+                self.waiting.release()
         return self.done
 
     def finish(self, error: Optional[Error]) -> None:
-        with self.comm._state:
-            if self.done:
-                return
-            self.error, self.done = error, True
-            self.comm._flights.discard(self)
-            self.comm._state.notify_all()
-            callbacks, self.callbacks = self.callbacks, []
-        for memory in self.memory:
-            memory.release()
-        self.memory = []
-        for callback in callbacks:
-            callback()
+        """Notes the end, and calls the callbacks. If Ctrl-C comes meanwhile, another call of this completes it."""
+        with self.comm._lock:
+            if not self.done:
+                self.error = error
+                for memory in self.memory:
+                    memory.release()
+                self.memory = []
+                self.comm._flights.discard(self)
+                self.done = True
+                self.comm._state.notify_all()
+        self._call_back()
+
+    def _call_back(self) -> None:
+        """Calls the callbacks that no thread has called yet. If one raises an exception, it is printed, and the others run."""
+        while self.callbacks:
+            with self.comm._lock:
+                callbacks = self.callbacks[:1]
+                del self.callbacks[:1]
+            for callback in callbacks:
+                try:
+                    callback()
+                except Exception:
+                    traceback.print_exc()
 
 
 class Collector(threading.Thread):
@@ -346,7 +372,7 @@ class Request:
             if end is not None and time.monotonic() >= end:
                 raise TimeoutError(f"the collective has not ended within {timeout_ms:g} ms")
             if flight.comm.closed and not flight.done:
-                with flight.comm._state:
+                with flight.comm._lock:
                     if not flight.comm._state.wait_for(lambda: flight.done, CLOSE_S):
                         raise gone()
         if flight.error:
@@ -356,14 +382,12 @@ class Request:
     def add_done_callback(self, callback: Callable[[Request], None]) -> None:
         """Calls callback(request) when the collective has ended, on any thread."""
         flight = self._flight
-        with flight.comm._state:
-            waits = not flight.done
-            if waits:
-                flight.callbacks.append(lambda: callback(self))
-        if waits:
-            flight.comm._watch(flight)
+        with flight.comm._lock:
+            flight.callbacks.append(lambda: callback(self))
+        if flight.done:
+            flight._call_back()
         else:
-            callback(self)
+            flight.comm._watch(flight)
 
     def __await__(self) -> Generator[Any, None, Any]:
         loop = asyncio.get_running_loop()
