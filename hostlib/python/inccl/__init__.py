@@ -14,6 +14,8 @@ import atexit
 import contextlib
 import ctypes
 import errno
+import os
+import threading
 import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
 
@@ -100,6 +102,13 @@ class Communicator(Shared):
             flight.finish(gone())
         self.group._end_late()
         return code
+
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._collector = None
+        for flight in list(self._flights):
+            flight.waiting, flight.callbacks = threading.Lock(), []
+            flight.finish(gone())
 
     def _failure(self, pointer: CommunicatorPointer, code: int) -> Error:
         """The exception for an error of this communicator."""
@@ -357,10 +366,16 @@ class Group(Shared):
         return f"<inccl.Group rank {self.rank} of {self.size}{', closed' if self.closed else ''}>"
 
     def close(self) -> None:
-        """Leaves the group, after closing its communicators."""
+        """Leaves the group, after closing its communicators. All of them are closed before the first error is raised."""
+        first: Optional[BaseException] = None
         for comm in list(self._communicators):
-            comm.close()
+            try:
+                comm.close()
+            except BaseException as e:
+                first = first or e
         code = self._close()
+        if first:
+            raise first
         if code:
             raise Error(-code, f"the group was not left: {strerror(code)}")
 
@@ -433,6 +448,16 @@ class Group(Shared):
             "channels": channels})
         assert made is not None
         return made
+
+
+def _after_fork() -> None:
+    """Closes all objects in a child of fork()."""
+    for group in list(_groups):
+        for shared in (group, *group._communicators):
+            shared._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 @atexit.register

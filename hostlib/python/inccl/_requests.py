@@ -231,10 +231,20 @@ class Shared:
             if self._closing:
                 return 0
             self._closing = True
-            # calls of other threads notice that at the end of their slice
-            self._state.wait_for(lambda: not self._inside, CLOSE_S)
+            try:  # calls of other threads notice that at the end of their slice
+                self._state.wait_for(lambda: not self._inside, CLOSE_S)
+            except BaseException:  # Ctrl-C ends the wait for them only
+                self._late = True
+                self._end_late()
+                raise
             self._late = bool(self._inside)
         return 0 if self._late else self._end()
+
+    def _after_fork(self) -> None:
+        """Closes the object in a child of fork(), where the library refuses it, and other threads' locks have no owner."""
+        self._lock = threading.RLock()
+        self._state = threading.Condition(self._lock)
+        self._pointer, self._closing, self._late = None, True, False
 
     def close(self) -> None:
         raise NotImplementedError
