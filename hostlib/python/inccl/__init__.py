@@ -27,6 +27,13 @@ from ._requests import Error, Explanation, Flight, Memory, Request, Collector, S
 __all__ = ["Collective", "Communicator", "Dtype", "Error", "Group", "Info", "MIN_STACK_BYTES", "Mode", "Op", "Order",
            "Request", "STATISTICS", "Transport", "UNDEFINED", "strerror", "version"]
 
+def _c_int(name: str, value: int) -> int:
+    """The number, which ctypes would shorten to the bits of a C int without an error."""
+    if not -1 << 31 <= value < 1 << 31:
+        raise ValueError(f"{name}: {value} is no number of 32 bits")
+    return value
+
+
 def version() -> str:
     """The version of libinccl."""
     return text(lib.inccl_version()) or ""
@@ -177,7 +184,7 @@ class Communicator(Shared):
 
     def split(self, color: int, key: int = 0, **options: Any) -> Optional[Communicator]:
         """One communicator for each color, its ranks in the order of key. None for a negative color, such as UNDEFINED."""
-        return self._derive(lib.inccl_communicator_split, (color, key), options)
+        return self._derive(lib.inccl_communicator_split, (_c_int("color", color), _c_int("key", key)), options)
 
     def duplicate(self, **options: Any) -> Communicator:
         """Another communicator of the same ranks."""
@@ -215,7 +222,7 @@ class Communicator(Shared):
             raise
 
     def _vectors(self, send: Any, recv: Any, dtype: Optional[Dtype], count: Optional[int], send_blocks: int,
-                 recv_blocks: int) -> Tuple[Optional[Memory], Optional[Memory], int, Dtype]:
+                 recv_blocks: int, op: Optional[Op] = None) -> Tuple[Optional[Memory], Optional[Memory], int, Dtype]:
         """The memory of both vectors, checked: each has room for so many blocks of count elements."""
         held: List[Memory] = []
         try:
@@ -227,8 +234,12 @@ class Communicator(Shared):
             if held[-1].dtype != of:
                 raise TypeError(f"send has elements of {of.label}, and recv of {held[-1].dtype.label}")
             blocks = [send_blocks] * (send is not None) + [recv_blocks] * (recv is not None)
+            if held[0].logical and op in (Op.SUM, Op.AVG):
+                raise TypeError(f"{held[0].name}: its elements are of bool, of which there is no {op.label}; Op.LOR and Op.LAND fit")
             if count is None:
-                count = held[0].nbytes // of.size // blocks[0]
+                count, rest = divmod(held[0].nbytes // of.size, blocks[0])
+                if rest:
+                    raise ValueError(f"{held[0].name}: {held[0].nbytes // of.size} elements are no multiple of {blocks[0]} ranks")
             if not isinstance(count, int) or count < 0:
                 raise ValueError(f"count: {count!r} is no number of elements")
             for memory, n in zip(held, blocks):
@@ -249,7 +260,7 @@ class Communicator(Shared):
                         dtype: Optional[Dtype] = None, **options: Any) -> Request:
         """Starts allreduce(), and does not wait."""
         recv = send if recv is None else recv
-        mine, result, n, of = self._vectors(send, recv, dtype, count, 1, 1)
+        mine, result, n, of = self._vectors(send, recv, dtype, count, 1, 1, op)
         return self._start(lib.inccl_allreduce_start, mine, result, [*self._addresses(mine, result), n, of, op], recv, **options)
 
     def allreduce(self, send: Any, recv: Any = None, op: Op = Op.SUM, *, count: Optional[int] = None,
@@ -261,8 +272,9 @@ class Communicator(Shared):
     def reduce_start(self, send: Any, recv: Any = None, op: Op = Op.SUM, root: int = 0, *, count: Optional[int] = None,
                      dtype: Optional[Dtype] = None, **options: Any) -> Request:
         """Starts reduce(), and does not wait."""
+        root = _c_int("root", root)
         recv = (send if recv is None else recv) if root == self.rank else None
-        mine, result, n, of = self._vectors(send, recv, dtype, count, 1, 1)
+        mine, result, n, of = self._vectors(send, recv, dtype, count, 1, 1, op)
         return self._start(lib.inccl_reduce_start, mine, result, [*self._addresses(mine, result), n, of, op, root], recv,
                            **options)
 
@@ -274,6 +286,7 @@ class Communicator(Shared):
     def broadcast_start(self, recv: Any, root: int = 0, *, send: Any = None, count: Optional[int] = None,
                         dtype: Optional[Dtype] = None, **options: Any) -> Request:
         """Starts broadcast(), and does not wait."""
+        root = _c_int("root", root)
         give = (recv if send is None else send) if root == self.rank else None
         mine, result, n, of = self._vectors(give, recv, dtype, count, 1, 1)
         return self._start(lib.inccl_broadcast_start, mine, result, [*self._addresses(mine, result), n, of, root], recv,
@@ -287,7 +300,7 @@ class Communicator(Shared):
     def reduce_scatter_start(self, send: Any, recv: Any, op: Op = Op.SUM, *, count: Optional[int] = None,
                              dtype: Optional[Dtype] = None, **options: Any) -> Request:
         """Starts reduce_scatter(), and does not wait."""
-        mine, result, n, of = self._vectors(send, recv, dtype, count, self.size, 1)
+        mine, result, n, of = self._vectors(send, recv, dtype, count, self.size, 1, op)
         return self._start(lib.inccl_reduce_scatter_start, mine, result, [*self._addresses(mine, result), n, of, op], recv,
                            **options)
 
@@ -413,7 +426,7 @@ class Group(Shared):
     def grow(self, world_size: int, *, connect_timeout_ms: int = 0, create_timeout_ms: int = 0,
              log: Optional[Callable[[str], None]] = None) -> Group:
         """A new group of world_size ranks. The further ranks are processes that call Group(join=True)."""
-        return self._derive(lib.inccl_group_grow, (world_size,), connect_timeout_ms, create_timeout_ms, log)
+        return self._derive(lib.inccl_group_grow, (_c_int("world_size", world_size),), connect_timeout_ms, create_timeout_ms, log)
 
     def _make_communicator(self, create: Callable[[CommunicatorOpts, CommunicatorPointer], int],
                            options: Dict[str, Any]) -> Optional[Communicator]:

@@ -72,11 +72,15 @@ _DTYPES = {("i", 4): Dtype.INT32, ("u", 4): Dtype.UINT32, ("i", 8): Dtype.INT64,
            ("i", 2): Dtype.INT16, ("u", 2): Dtype.UINT16, ("i", 1): Dtype.INT8, ("u", 1): Dtype.UINT8,
            ("f", 4): Dtype.FLOAT32, ("f", 2): Dtype.FLOAT16, ("f", 8): Dtype.FLOAT64}
 _CLASSES = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQN?", "u"), **dict.fromkeys("efd", "f")}
+# Elements of 2 bytes may hold values of these types, because array.array has neither, and numpy has no bfloat16.
+_HALVES = (Dtype.FLOAT16, Dtype.BFLOAT16)
 _NATIVE = "@=" + ("<" if sys.byteorder == "little" else ">!")
 
 
 class Memory:
     """Memory of a caller, at an address. It stays where it is until release()."""
+
+    logical = False  # whether its elements are True and False
 
     def __init__(self, name: str, address: int, nbytes: int, dtype: Dtype):
         self.name, self.address, self.nbytes, self.dtype = name, address, nbytes, dtype
@@ -101,6 +105,7 @@ class _Buffer(Memory):
             raise ValueError(f"{name}: it is read-only")
         self._held, self._holds = _PyBuffer(), False
         super().__init__(name, 0, view.nbytes, self._dtype(name, view, dtype))
+        self.logical = dtype is None and view.format == "?"
         _get_buffer(thing, self._held, 1 if writable else 0)
         self.address = self._held.buf or 0
         self._holds = True
@@ -113,8 +118,9 @@ class _Buffer(Memory):
             if found is None:
                 raise TypeError(f"{name}: elements of the format '{view.format}' have no type of the library; dtype= says one")
             return found
-        # other types, such as bfloat16, lie in elements of their size, or in bytes
-        if view.itemsize not in (1, dtype.size) or view.nbytes % dtype.size or letters[:1] in "<>!":
+        # other types, such as bfloat16, lie in elements of their size that have no type of their own, or in bytes
+        fits = found in (None, dtype) or view.itemsize == 1 or dtype in _HALVES and found in (Dtype.INT16, Dtype.UINT16)
+        if not fits or view.itemsize not in (1, dtype.size) or view.nbytes % dtype.size or letters[:1] in "<>!":
             raise TypeError(f"{name}: {view.nbytes} bytes of the format '{view.format}' are no elements of {dtype.label}")
         return dtype
 
