@@ -11,20 +11,23 @@ Threads: a collective starts on the thread of its caller, which may be one of au
 collector, which copies results and completes futures. All ranks must start collectives in the same order, which PyTorch asks
 for as well.
 """
+import collections
+import contextlib
 import datetime
+import hashlib
 import os
 import re
 import secrets
 import socket
 import sys
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 from torch.futures import Future
 
 from . import Communicator, Dtype, Error, Group, Op
-from ._requests import Memory, Request
+from ._requests import Closed, Memory, Request
 
 DTYPES = {torch.float32: Dtype.FLOAT32, torch.float64: Dtype.FLOAT64, torch.float16: Dtype.FLOAT16,
           torch.bfloat16: Dtype.BFLOAT16, torch.int8: Dtype.INT8, torch.uint8: Dtype.UINT8, torch.int16: Dtype.INT16,
@@ -35,6 +38,10 @@ INTEGER_OPS = [(dist.ReduceOp.BAND, Op.AND), (dist.ReduceOp.BOR, Op.OR), (dist.R
 # The ranks have met in the store before they create a group, so they come to it within a moment.
 CREATE_TIMEOUT_MS = 20000
 MAX_TIMEOUT_MS = (1 << 31) - 1
+NO_TIMEOUT = datetime.timedelta(0)
+# A process group keeps so many of its last works, for callers in C++ that wait for a Work after the collective's end. Those of
+# PyTorch wait before they have started so many others.
+KEPT_WORKS = 16
 Tensors = List[torch.Tensor]
 
 
@@ -53,38 +60,81 @@ class TensorMemory(Memory):
         self.tensor = None
 
 
-def _future(request: Request, result: Callable[[], Any]) -> "Future[Any]":
-    """A future that has result() when the request has ended. Its error is one for C++ callers, too, which an exception that
-    is set directly is not."""
+def _started(start: Callable[..., Request], *args: Any, **options: Any) -> Request:
+    """Starts a collective. Its error is a RuntimeError, as that of other backends is."""
+    try:
+        return start(*args, **options)
+    except (Error, Closed) as e:
+        raise RuntimeError(str(e)) from e
+
+
+def _future(request: Request, result: Callable[[], Any], owner: Any = None) -> "Future[Any]":
+    """A future that has result() when the request has ended, until when it keeps its owner. Its error is one for C++ callers,
+    too, which an exception that is set directly is not."""
     first: "Future[Any]" = Future()
+    inference = torch.is_inference_mode_enabled()  # which is a property of each thread
 
     def finish(_: Any) -> Any:
         request.wait()
-        return result()
+        with torch.inference_mode(inference), torch.no_grad():  # autograd records no collective
+            return result()
 
     following = first.then(finish)
 
-    def ended(_: Request) -> None:
+    def ended(_: Request, _owner: Any = owner) -> None:
         first.set_result(None)
 
     request.add_done_callback(ended)
     return following
 
 
-def _done(result: Any) -> "Future[Any]":
-    future: "Future[Any]" = Future()
-    future.set_result(result)
-    return future
+class Work(dist._Work):  # type: ignore[misc]
+    """A collective of the switch. Its wait() raises the collective's error, which that of PyTorch's Work of a future does not.
+    C++ finds these functions in the Python object, so its process group keeps the object."""
 
+    def __init__(self, request: Request, result: Callable[[], Any], kept: Deque[Any]):
+        super().__init__()
+        self._request, self._kept = request, kept
+        kept.append(self)
+        self._future = _future(request, result, self)
 
-def _work(future: "Future[Any]") -> Any:
-    return torch._C._distributed_c10d._create_work_from_future(future)
+    def wait(self, timeout: datetime.timedelta = NO_TIMEOUT) -> bool:
+        try:
+            self._request.wait(timeout.total_seconds() * 1000 if timeout > NO_TIMEOUT else None)
+        except OSError as e:
+            raise RuntimeError(str(e)) from e
+        self._future.wait()  # for the copies of results
+        with contextlib.suppress(ValueError):
+            self._kept.remove(self)
+        return True
+
+    def get_future(self) -> "Future[Any]":
+        return self._future
+
+    def is_completed(self) -> bool:
+        return bool(self._future.done())
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._request._flight.error is None
+
+    def result(self) -> Any:
+        return self._future.wait()
+
+    def synchronize(self) -> None:
+        self.wait()
 
 
 def reduce_in_place(comm: Communicator, tensor: torch.Tensor, op: Op, result: Callable[[], Any], timeout_ms: int) -> "Future[Any]":
     """Starts an AllReduce of a tensor, which is contiguous."""
+    _check_device([tensor])
     memory = TensorMemory("tensor", tensor)
-    return _future(comm.allreduce_start(memory, memory, op, timeout_ms=timeout_ms), result)
+    return _future(_started(comm.allreduce_start, memory, memory, op, timeout_ms=timeout_ms), result)
+
+
+def _check_device(tensors: Tensors) -> None:
+    for tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise RuntimeError(f"inccl: a tensor is on {tensor.device}, and the backend reads tensors of the CPU only")
 
 
 # ---- how ranks meet ----
@@ -119,7 +169,8 @@ def meet(store: Any, rank: int, size: int) -> Tuple[Optional[Group], Optional[Co
         mine = _here(e.strerror)
     reason = _agree(store, "inccl/made", rank, size, mine)
     if reason and group:
-        group.close()
+        with contextlib.suppress(Error):  # of a communicator that has failed meanwhile
+            group.close()
     return (None, None, reason) if reason else (group, comm, None)
 
 
@@ -147,6 +198,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self.calls: Dict[Tuple[str, str], int] = {}
         self.together = 0  # the most collectives that have been under way at once
         self._reported: set[str] = set()
+        self._kept: Deque[Work] = collections.deque(maxlen=KEPT_WORKS)
         self.group, self.comm, self.reason = meet(store, rank, size)
         if self.reason and os.environ.get("INCCL_TORCH_REQUIRE") == "1":
             raise RuntimeError(f"inccl: not without the switch (INCCL_TORCH_REQUIRE): {self.reason}")
@@ -179,8 +231,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         found = [ours for theirs, ours in offered if op is not None and op == theirs]
         if self.comm is None:
             return self.reason or "there is no switch", Op.SUM
-        if any(t.device.type != "cpu" for t in tensors):
-            raise RuntimeError(f"inccl: a tensor is on {tensors[0].device}, and the backend reads tensors of the CPU only")
+        _check_device(tensors)
+        if any(t.layout != torch.strided for t in tensors):
+            return "the switch takes no sparse tensors", Op.SUM
         if kind not in DTYPES or any(t.dtype != kind for t in tensors):
             return f"the switch has no {str(kind).replace('torch.', '')}", Op.SUM
         if op is not None and not found:
@@ -192,9 +245,19 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         assert self.comm is not None
         self._count(call, "switch")
         start = getattr(self.comm, ("all_gather" if call == "allgather" else call) + "_start")
-        request = start(*args, timeout_ms=self._timeout_ms)
+        request = _started(start, *args, timeout_ms=self._timeout_ms)
         self.together = max(self.together, len(self.comm._flights))
-        return _work(_future(request, result))
+        return Work(request, result, self._kept)
+
+    def _check_sizes(self, blocks: Tensors, count: int) -> None:
+        """Checks that there is a block of so many elements for each rank."""
+        found = [t.numel() for t in blocks]
+        if found != [count] * self._size:
+            raise ValueError(f"inccl: tensors of {found} elements, and not {self._size} of {count}")
+
+    def _check_size(self, whole: torch.Tensor, block: torch.Tensor) -> None:
+        if whole.numel() != block.numel() * self._size:
+            raise ValueError(f"inccl: a tensor of {whole.numel()} elements, and not of {self._size} x {block.numel()}")
 
     # Each function has the arguments that torch.distributed and the C++ of DistributedDataParallel pass.
 
@@ -238,6 +301,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         why, _ = self._cannot(inputs + outputs[0])
         if why or len(inputs) > 1:
             return self._by_gloo("allgather", why or "it has several tensors", outputs, inputs, *([opts] if opts else []))
+        self._check_sizes(outputs[0], inputs[0].numel())
         mine = inputs[0].contiguous()
         room = torch.empty((self._size, mine.numel()), dtype=mine.dtype)
 
@@ -252,6 +316,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         why, _ = self._cannot([given, output])
         if why:
             return self._by_gloo("_allgather_base", why, output, given)
+        self._check_size(output, given)
         mine, room = given.contiguous(), output.contiguous()
         return self._by_switch("allgather", lambda: self._back([output], [room]),
                                TensorMemory("input", mine), TensorMemory("output", room))
@@ -262,6 +327,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         why, op = self._cannot(outputs + inputs[0], opts.reduceOp)
         if why or len(outputs) > 1:
             return self._by_gloo("reduce_scatter", why or "it has several tensors", outputs, inputs, opts)
+        self._check_sizes(inputs[0], outputs[0].numel())
         parts = torch.cat([t.reshape(-1) for t in inputs[0]])
         room = outputs[0].contiguous()
         return self._by_switch("reduce_scatter", lambda: self._back(outputs, [room]),
@@ -271,6 +337,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         why, op = self._cannot([output, given], opts.reduceOp)
         if why:
             return self._by_gloo("_reduce_scatter_base", why, output, given, opts)
+        self._check_size(given, output)
         parts, room = given.contiguous(), output.contiguous()
         return self._by_switch("reduce_scatter", lambda: self._back([output], [room]),
                                TensorMemory("input", parts), TensorMemory("output", room), op)
@@ -320,7 +387,7 @@ _register()
 class HookState:
     """What allreduce_hook() needs: model.register_comm_hook(HookState(), allreduce_hook). The gradients go through the switch,
     whatever backend the process group has. wire: torch.float16 or torch.bfloat16, the type in which gradients are summed.
-    All ranks must make the same states in the same order, because they meet in the store by a number."""
+    The ranks of a process group must make its states in the same order, because they meet in the store by a number."""
 
     def __init__(self, group: Any = None, wire: Optional[torch.dtype] = None):
         if wire not in (None, torch.float32, torch.float16, torch.bfloat16):
@@ -341,12 +408,14 @@ class HookState:
 
     @staticmethod
     def _meet(process_group: Any) -> Tuple[Optional[Group], Optional[Communicator], Optional[str]]:
-        number = HookState._made
-        HookState._made += 1
-        store = dist.PrefixStore(f"inccl-hook-{number}", dist.distributed_c10d._get_default_store())
-        return meet(store, dist.get_rank(process_group), dist.get_world_size(process_group))
+        size = dist.get_world_size(process_group)
+        ranks = ",".join(str(dist.distributed_c10d.get_global_rank(process_group, k)) for k in range(size))
+        name = hashlib.sha256(ranks.encode()).hexdigest()[:16]
+        number = HookState._made[name] = HookState._made.get(name, 0) + 1
+        store = dist.PrefixStore(f"inccl-hook-{name}-{number}", dist.distributed_c10d._get_default_store())
+        return meet(store, dist.get_rank(process_group), size)
 
-    _made = 0
+    _made: Dict[str, int] = {}  # states, by a hash of the global ranks that made them
 
 
 # DistributedDataParallel refuses a hook whose argument has another annotation than its own, so this one has none.
