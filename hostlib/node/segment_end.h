@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/node/shared_memory.h"
+#include "lib/base/err.h"
 #include "lib/base/numbers.h"
 #include "lib/channel/channel.h"
 

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/node/node.h"
+#include "lib/base/err.h"
 
 /* Messages under way, and bytes of a message, if all ranks share memory. Together the contributions
  * of a few ranks fit into the second-level cache. */
