@@ -64,8 +64,8 @@ typedef void inccl_answer_fn(void *arg, const struct inccl_question *question,
 			     struct inccl_answer *answer, uint8_t *data);
 
 /* Listens, exchanges the addresses of all ranks by opts->gather(), and asks the next rank whether
- * it can be reached. fn answers on a thread of the peers. early: errno of a rank that cannot take
- * part, or 0. If one rank fails, all ranks do. */
+ * it can be reached. fn answers on a thread of the peers. early is the errno of a rank that cannot
+ * take part, or 0. If one rank fails, all ranks do. */
 int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
 		     int early, inccl_answer_fn *fn, void *arg, struct inccl_peers **out,
 		     struct inc_err *err);
@@ -109,7 +109,7 @@ struct inccl_result {
 /* How another rank has answered the questions about one collective. */
 struct inccl_asked {
 	bool answered;
-	uint64_t silent_since_ns; /* time of the first question without an answer; 0: none */
+	uint64_t silent_at_ns; /* time of the first question without an answer; 0: none */
 };
 
 struct inccl_fallback {

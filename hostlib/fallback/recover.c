@@ -227,10 +227,10 @@ static bool is_gone(struct inccl_asked *asked, int ret)
 	const uint64_t now_ns = inc_now_ns();
 
 	if (!ret)
-		asked->silent_since_ns = 0;
-	else if (!asked->silent_since_ns)
-		asked->silent_since_ns = now_ns;
-	return ret == -ECONNRESET || (ret && now_ns - asked->silent_since_ns >= GONE_NS);
+		asked->silent_at_ns = 0;
+	else if (!asked->silent_at_ns)
+		asked->silent_at_ns = now_ns;
+	return ret == -ECONNRESET || (ret && now_ns - asked->silent_at_ns >= GONE_NS);
 }
 
 /* Lets the framework make progress, because a rank that is asked may wait for a message. */
@@ -364,7 +364,7 @@ int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
 				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL, ASK_MS);
 		/* a rank that is gone needs no result */
 		if (r == f->rank || is_gone(&asked, ret) || (!ret && reply.ended >= number)) {
-			asked.silent_since_ns = 0;
+			asked.silent_at_ns = 0;
 			r++;
 		} else {
 			pause_between(f);
