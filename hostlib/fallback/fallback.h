@@ -64,8 +64,8 @@ typedef void inccl_answer_fn(void *arg, const struct inccl_question *question,
 			     struct inccl_answer *answer, uint8_t *data);
 
 /* Listens, exchanges the addresses of all ranks by opts->gather(), and asks the next rank whether
- * it can be reached. fn answers on a thread of the peers. early is the errno of a rank that cannot
- * take part, or 0. If one rank fails, all ranks do. */
+ * it can be reached. A thread of the peers calls fn. The errno of a rank that cannot take part is
+ * in early, which is 0 otherwise. If one rank fails, all ranks do. */
 int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
 		     int early, inccl_answer_fn *fn, void *arg, struct inccl_peers **out,
 		     struct inc_err *err);
