@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "hostlib/fallback/fallback.h"
 #include "lib/base/caller.h"
+#include "lib/base/numbers.h"
 
 #define KEEP_BYTES     (256u << 10) /* default of keep_bytes */
 #define ROOM_ALIGNMENT 64           /* enough for any element */
@@ -121,7 +122,7 @@ static int resolve(struct inccl_fallback *f, const struct inccl_fallback_call *c
 	int found = 0, ret;
 
 	pthread_mutex_lock(&f->lock);
-	f->given_up = inccl_least(f->given_up, result->number);
+	f->given_up = inc_min64(f->given_up, result->number);
 	set_state(result, RESULT_RUNNING);
 	pthread_mutex_unlock(&f->lock);
 	found = inccl_fallback_ask_all(f, result->number, first, is_small ? result->room : c->recv,
@@ -357,13 +358,10 @@ int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fa
 		return ret ?: -EINVAL;
 	opts.keep_bytes = opts.keep_bytes ?: KEEP_BYTES;
 	f = fallback_new(comm, &opts);
-	/* from here on the other ranks learn of a failure, because this rank takes part in gather()
-	 */
-	ret = inccl_peers_open(comm, &opts,
-			       ret
-				       ?: f ? 0
-					    : -ENOMEM,
-			       inccl_fallback_answer, f, &peers, &err);
+	if (!ret && !f)
+		ret = -ENOMEM;
+	/* The other ranks learn of that error, too, because this rank takes part in gather(). */
+	ret = inccl_peers_open(comm, &opts, ret, inccl_fallback_answer, f, &peers, &err);
 	if (ret) {
 		inc_caller_explain(opts.error, opts.error_size, &err);
 		if (f)

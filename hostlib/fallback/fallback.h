@@ -81,11 +81,6 @@ int inccl_peers_ask(struct inccl_peers *peers, int rank, const struct inccl_ques
 
 /* ---- fallback.c and recover.c ---- */
 
-static inline uint64_t inccl_least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /* State of a collective on this rank. */
 enum inccl_result_state {
 	RESULT_RUNNING,
@@ -133,7 +128,6 @@ struct inccl_fallback {
 	char text[64];
 	bool is_gone;              /* a rank is gone, which the reason names */
 	struct inccl_asked *asked; /* of each rank */
-	int failed;                /* of a round of questions */
 	/* the look at the other ranks during a wait */
 	int look_at;
 	uint64_t look_again_at_ns, waiting_since_ns, all_begun_at_ns;

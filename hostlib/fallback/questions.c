@@ -520,7 +520,7 @@ static int converse(int fd, const struct inccl_question *question, struct inccl_
 		.ended = le64toh(raw.ended),
 	};
 	if (le32toh(raw.magic) != MAGIC ||
-	    answer->bytes > inc_min(le64toh(question->bytes), INCCL_PEERS_CHUNK_BYTES))
+	    answer->bytes > inc_min64(le64toh(question->bytes), INCCL_PEERS_CHUNK_BYTES))
 		return -EPROTO;
 	return receive_all(fd, data, answer->bytes, deadline_ns);
 }

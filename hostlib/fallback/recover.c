@@ -71,8 +71,8 @@ void inccl_fallback_answer(void *arg, const struct inccl_question *question,
 	else if (question->ask == INCCL_ASK_RESULT)
 		reply->has = give_up(f, question->number, result);
 	if (question->ask == INCCL_ASK_BYTES && reply->has && question->offset < result->bytes) {
-		reply->bytes = inccl_least(inccl_least(question->bytes, INCCL_PEERS_CHUNK_BYTES),
-					   result->bytes - question->offset);
+		reply->bytes = inc_min64(inc_min64(question->bytes, INCCL_PEERS_CHUNK_BYTES),
+					 result->bytes - question->offset);
 		memcpy(data, result->data + question->offset, reply->bytes);
 	}
 	reply->lost = f->lost;
@@ -250,7 +250,7 @@ static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *t
 	int ret;
 
 	while (question.offset < bytes) {
-		question.bytes = inccl_least(bytes - question.offset, INCCL_PEERS_CHUNK_BYTES);
+		question.bytes = inc_min64(bytes - question.offset, INCCL_PEERS_CHUNK_BYTES);
 		ret = inccl_peers_ask(f->peers, rank, &question, &reply, to + question.offset,
 				      ASK_MS);
 		if (is_gone(&asked, ret))
@@ -307,47 +307,43 @@ static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t 
 	return unknown(f, rank, ret == -ECONNRESET ? "is gone" : "cannot be reached");
 }
 
-/* Asks the ranks from..to - 1 that have not answered. Returns like inccl_fallback_ask_all(), or
- * -EAGAIN if some have not answered. */
-static int ask_round(struct inccl_fallback *f, int from, int end, uint64_t number, uint8_t *to,
+/* Asks ranks until all of them, from `from` to `end` - 1, have answered. Returns like
+ * inccl_fallback_ask_all(). */
+static int ask_ranks(struct inccl_fallback *f, int from, int end, uint64_t number, uint8_t *to,
 		     size_t bytes)
 {
-	int missing = 0, ret = 0, one;
+	int missing, gone = 0, ret;
 
-	for (int r = from; r < end; r++) {
-		if (f->asked[r].answered)
-			continue;
-		one = ask_one(f, r, number, to, bytes);
-		if (one > 0 || one == -EPROTO)
-			return one;
-		ret = one ?: ret;
-		missing += !f->asked[r].answered;
-	}
-	f->failed = f->failed ?: ret;
-	return missing ? -EAGAIN : 0;
+	do {
+		missing = 0;
+		for (int r = from; r < end; r++) {
+			if (f->asked[r].answered)
+				continue;
+			ret = ask_one(f, r, number, to, bytes);
+			if (ret > 0 || ret == -EPROTO)
+				return ret;
+			gone = ret ?: gone;
+			missing += !f->asked[r].answered;
+		}
+		if (missing)
+			pause_between(f);
+	} while (missing);
+	return gone;
 }
 
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
 			   size_t bytes)
 {
-	int ret = first < 0 || first == f->rank ? 0 : -EAGAIN;
+	int gone = 0, ret;
 
 	memset(f->asked, 0, f->ranks * sizeof(*f->asked));
 	f->asked[f->rank].answered = true;
-	f->failed = 0;
-	while (ret == -EAGAIN) {
-		ret = ask_round(f, first, first + 1, number, to, bytes);
-		if (ret == -EAGAIN)
-			pause_between(f);
-	}
-	while (!ret || ret == -EAGAIN) {
-		ret = ask_round(f, 0, f->ranks, number, to, bytes);
-		if (!ret)
-			return f->failed;
-		if (ret == -EAGAIN)
-			pause_between(f);
-	}
-	return ret;
+	if (first >= 0)
+		gone = ask_ranks(f, first, first + 1, number, to, bytes);
+	if (gone > 0 || gone == -EPROTO)
+		return gone;
+	ret = ask_ranks(f, 0, f->ranks, number, to, bytes);
+	return ret ?: gone;
 }
 
 int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)

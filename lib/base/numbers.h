@@ -12,6 +12,13 @@ static inline unsigned int inc_min(unsigned int a, unsigned int b)
 	return a < b ? a : b;
 }
 
+/* The smaller of two numbers that may have more than 32 bits, of which inc_min() would lose some.
+ */
+static inline uint64_t inc_min64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 /* The larger of two numbers. */
 static inline unsigned int inc_max(unsigned int a, unsigned int b)
 {
