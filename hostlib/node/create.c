@@ -308,7 +308,7 @@ static int send_all(struct creation *c, enum inccl_node_step step)
 }
 
 /* Fills in what the controller's answer gives communicators that need switches. */
-static void describe(struct inccl_communicator *comm, unsigned int ranks)
+static void set_terms(struct inccl_communicator *comm, unsigned int ranks)
 {
 	comm->mode = INC_TREE_TERMINATION; /* whole messages, floats as they are */
 	comm->native_floats = true;
@@ -329,7 +329,7 @@ static int create_as_first(struct creation *c)
 	if (spans)
 		ret = ret ?: inccl_comm_join_network(c->comm, c->limit, c->err);
 	else
-		describe(c->comm, c->node->ranks);
+		set_terms(c->comm, c->node->ranks);
 	if (ret)
 		return ret;
 	choose_shape(c);

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@ static int watch(struct inccl_node_end *e, int op, int fd, short events)
 		.data.fd = fd,
 	};
 
-	return epoll_ctl(e->both, op, fd, &event) ? -errno : 0;
+	return epoll_ctl(e->epoll_fd, op, fd, &event) ? -errno : 0;
 }
 
 /* Registers the segment. The switch never writes to it by WRITE, because the leader's messages are
@@ -45,8 +44,8 @@ int inccl_node_network_open(struct inccl_node_end *e, struct inccl_endpoint *net
 {
 	int ret;
 
-	e->both = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	if (e->both < 0)
+	e->epoll_fd = inc_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (e->epoll_fd < 0)
 		return inc_err_set(err, errno, "epoll: %s", strerror(errno));
 	e->network_events = POLLIN;
 	e->network_fd = network->ops->fd(network->dev, NULL);
@@ -56,7 +55,7 @@ int inccl_node_network_open(struct inccl_node_end *e, struct inccl_endpoint *net
 		inc_err_set(err, -ret, "epoll: %s", strerror(-ret));
 	ret = ret ?: map_segment(e, network, err);
 	if (ret) {
-		close(e->both);
+		close(e->epoll_fd);
 		return ret;
 	}
 	e->network = network;
@@ -67,7 +66,7 @@ void inccl_node_network_close(struct inccl_node_end *e, bool abandon)
 {
 	if (!e->network)
 		return;
-	close(e->both);
+	close(e->epoll_fd);
 	if (abandon) {
 		inccl_endpoint_abandon(e->network);
 		return;

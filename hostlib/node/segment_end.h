@@ -40,7 +40,7 @@ struct inccl_node_end {
 	bool network_full;
 	uint64_t published; /* results that the leader has given to all ranks */
 	/* epoll descriptor of the wake descriptor and that of the connection */
-	int both, network_fd;
+	int epoll_fd, network_fd;
 	short network_events; /* events for which the epoll descriptor waits there */
 };
 

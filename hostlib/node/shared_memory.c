@@ -399,7 +399,7 @@ static int fd(const struct inc_channel_device *dev, short *events)
 
 	if (events)
 		*events = POLLIN;
-	return e->network ? e->both : e->wake[e->rank];
+	return e->network ? e->epoll_fd : e->wake[e->rank];
 }
 
 static uint64_t deadline_ns(const struct inc_channel_device *dev)
