@@ -3,7 +3,7 @@
 /*
  * Two builds of one data path: random packets go through the XDP programs in the kernel and
  * natively, and both must do the same. PACKETS=n sets the number of packets; FULL=1 sets
- * 10,000,000. An argument is the first seed. TIMEOUT: 7200
+ * 10,000,000. An argument is the first seed. TIMEOUT: 1200
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The protocol of a slot between CPUs, in every order of their accesses (docs/orders.md). With
- * FULL=1 the bounds are wider. TIMEOUT: 1800
+ * FULL=1 the bounds are wider. TIMEOUT: 1200
  *
  * Arguments: test_orders [SHAPE_MODEL [PREEMPTIONS]], where 0 preemptions mean no bound.
  */

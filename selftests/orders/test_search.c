@@ -2,7 +2,7 @@
 /*
  * Tests the search itself, on programs so small that all their outcomes are known: litmus tests of
  * the memory models, and random programs. A random program must have the same outcomes with the
- * reduction as with all orders. TIMEOUT: 3600
+ * reduction as with all orders. TIMEOUT: 1200
  */
 #include <stdio.h>
 #include <stdlib.h>
