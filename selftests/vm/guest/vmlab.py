@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Shared parts of the tests in the virtual machine: the lab, rxe's counters, captures."""
+"""Shared parts of the tests in the virtual machine: the lab, rxe's counters, captures.
+
+A test that imports this module runs in the virtual machine. Elsewhere the import executes in-guest, which runs the
+same test there. So a test imports this module before it imports what only the guest has. `GUEST: OPTION` near the top
+of the test's source gives an option to in-guest."""
 import contextlib
 import json
 import os
@@ -14,6 +18,24 @@ from libtest import BUILD, TOP, Failure, case, command, expect, perf_rows, wait_
 
 SWITCH_NETNS = "sw"
 GUEST_LAB = os.path.join(TOP, "topo", "vm", "guest-lab")
+ENDING_S = 30  # time for in-guest's own clean-up before selftests/run ends it
+
+
+def enter_guest(test):
+    """Executes in-guest instead of this process, with a limit shortly below that of selftests/run."""
+    with open(test, encoding="utf-8") as f:
+        head = f.read(4096)
+    limit_s = int(re.search(r"^# TIMEOUT: (\d+)$", head, re.M)[1]) - ENDING_S
+    options = re.findall(r"^# GUEST: (.+)$", head, re.M)
+    name = os.path.basename(test).partition("_")[2]
+    more = [f"{key}={os.environ.get(key, '')}" for key in ("FULL", "SEED")]
+    at = os.path.join(TOP, "selftests", "vm")
+    os.execv(os.path.join(at, "in-guest"),
+             ["in-guest", *options, name, str(limit_s), "env", *more, os.path.abspath(test), *sys.argv[1:]])
+
+
+if "INC_VM_OUT" not in os.environ:
+    enter_guest(sys.argv[0])
 OUT = os.environ["INC_VM_OUT"]
 # Results keep their order only when one CPU serves all ports (docs/protocol.md, P-84).
 NAPI = f"threaded:{max(os.sched_getaffinity(0))}"
