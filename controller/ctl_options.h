@@ -9,7 +9,7 @@
 #include "lib/metric/metric.h"
 #include "lib/net/tls.h"
 
-/* The options of --plan (plan_command.c). */
+/* The options of --plan and --check (plan_command.c). */
 struct inc_plan_command {
 	const char *topology; /* NULL: no plan is wanted */
 	/* file with the costs for --plan; NULL: the table inc_plan_measured */
@@ -28,8 +28,13 @@ extern const struct inc_opt inc_plan_options[];
  * failure. */
 int inc_plan_run(const struct inc_plan_command *cmd);
 
+/* Reads the topology for --check, and prints what it has, as a JSON object if json is set. Returns
+ * the program's exit code, and logs the reason of a failure. */
+int inc_topology_check(const char *path, bool json);
+
 struct inc_ctl_options {
 	const char *topology;
+	bool check;           /* only check the topology file */
 	const char *database; /* path of the database; "none": no database */
 	const char *listen;
 	unsigned int member_port;

@@ -30,6 +30,9 @@ static const struct inc_opt options[] = {
 	 .value = "FILE",
 	 .help = "hosts, switches and links (docs/control.md); required without --plan",
 	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_path_check)},
+	{.name = "check",
+	 .help = "only check the topology file, print what it has, and end; no key is needed",
+	 INC_OPT_FLAG(struct inc_ctl_options, check)},
 	{.name = "database",
 	 .value = "FILE",
 	 .preset = INC_PERSIST_DEFAULT,
@@ -123,6 +126,8 @@ static int check_options(void *settings)
 		return 0;
 	if (!opt->topology)
 		return inc_usage("--topology is missing");
+	if (opt->check)
+		return 0;
 	if (opt->member_port && opt->member_port == opt->switch_port)
 		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
 	if (opt->insecure && inc_tls_wanted(&opt->tls))
@@ -385,6 +390,8 @@ int main(int argc, char **argv)
 	inc_stdio_hold();
 	if (ctl.opt.plan.topology)
 		return inc_plan_run(&ctl.opt.plan);
+	if (ctl.opt.check)
+		return inc_topology_check(ctl.opt.topology, ctl.opt.plan.json);
 	inc_log_sink(inc_log_unblocked);
 	signal(SIGPIPE, SIG_IGN);
 	TAILQ_INIT(&ctl.clients);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inc-controller --plan: reads a topology and the costs, and prints what a job would cost. */
+/* inc-controller --plan: reads a topology and the costs, and prints what a job would cost.
+ * inc-controller --check: reads a topology, and prints what it has. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,7 +56,7 @@ const struct inc_opt inc_plan_options[] = {
 		 "machine",
 	 INC_OPT_TEXT(struct inc_plan_command, costs, inc_path_check)},
 	{.name = "json",
-	 .help = "print the plan as a JSON object",
+	 .help = "print the plan, or what --check has found, as a JSON object",
 	 INC_OPT_FLAG(struct inc_plan_command, json)},
 	{},
 };
@@ -213,5 +214,45 @@ int inc_plan_run(const struct inc_plan_command *cmd)
 	if (ret)
 		inc_error("%s", err.msg);
 	inc_topology_free(topo);
+	return ret ? 1 : 0;
+}
+
+static int print_topology(const char *path, const struct inc_topology *topo, bool json)
+{
+	unsigned int roots = 0;
+	json_t *all;
+	int ret;
+
+	for (unsigned int i = 0; i < topo->n_switches; i++)
+		roots += topo->switches[i].root;
+	if (!json) {
+		printf("%s: ok: %u hosts, %u switches (%u may be roots), %u bridges, %u links\n",
+		       path, topo->n_hosts, topo->n_switches, roots, topo->n_bridges,
+		       topo->n_links);
+		return 0;
+	}
+	all = json_pack("{ss, si, si, si, si, si}", "topology", path, "hosts", (int)topo->n_hosts,
+			"switches", (int)topo->n_switches, "roots", (int)roots, "bridges",
+			(int)topo->n_bridges, "links", (int)topo->n_links);
+	ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
+	json_decref(all);
+	putchar('\n');
+	return ret ? -ENOMEM : 0;
+}
+
+int inc_topology_check(const char *path, bool json)
+{
+	struct inc_topology *topo;
+	struct inc_err err;
+	int ret = inc_topology_load(path, &topo, &err);
+
+	if (!ret) {
+		if (print_topology(path, topo, json))
+			ret = inc_err_set(&err, ENOMEM, "out of memory");
+		inc_topology_free(topo);
+	}
+	ret = ret ?: inc_stdout_flush(&err);
+	if (ret)
+		inc_error("%s", err.msg);
 	return ret ? 1 : 0;
 }

@@ -308,18 +308,21 @@ static void add_launcher(struct words *w, const struct lab *lab, const struct la
 {
 	snprintf(w->agent, sizeof(w->agent), "%s agent --name %s%s", w->program, lab->name,
 		 o->no_switch ? " --no-switch" : "");
+	const char *const interface = o->mgmt ? "mgmt0" : "eth0";
+
 	snprintf(w->ranks, sizeof(w->ranks), "%u", o->ranks);
 	list_hosts(w, lab, o);
 	if (o->mpich) {
 		/* hydra puts these words between its program and the host */
 		setenv("HYDRA_LAUNCHER_EXTRA_ARGS", w->agent + strlen(w->program) + 1, 1);
 		add(w, "mpiexec.hydra", "-launcher", "rsh", "-launcher-exec", w->program, "-iface",
-		    "eth0", "-hosts", w->hosts, "-n", w->ranks, NULL);
+		    interface, "-hosts", w->hosts, "-n", w->ranks, NULL);
 		return;
 	}
 	add(w, access("/usr/bin/mpirun.openmpi", X_OK) ? "mpirun" : "mpirun.openmpi", "--mca",
 	    "plm_rsh_agent", w->agent, "--mca", "pml", "ob1", "--mca", "btl", "tcp,vader,self",
-	    "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0", NULL);
+	    "--mca", "btl_tcp_if_include", interface, "--mca", "oob_tcp_if_include", interface,
+	    NULL);
 	/* a waiting rank must not keep its CPU, which ranks of all hosts share; files of a job go
 	 * into the directory of the lab, which is removed with the lab */
 	add(w, "--mca", "mpi_yield_when_idle", "1", "--mca", "orte_tmpdir_base", lab->dir, "--mca",

@@ -225,8 +225,7 @@ static const struct inc_program program = {
 		"instance: for an upgrade. The next one takes over what a killed one left, too. It "
 		"refuses if its abi (--version) differs.",
 	.exits = "0 stopped, 1 failure, 2 wrong command line.",
-	.version = "inc-switchd protocol " INC_STR(INC_CONTROL_VERSION) " abi " INC_STR(
-		INC_ABI_VERSION),
+	.version = "protocol " INC_STR(INC_CONTROL_VERSION) " abi " INC_STR(INC_ABI_VERSION),
 	.check = check,
 };
 

@@ -25,7 +25,7 @@ struct parser {
 static const struct inc_opt help_option[] = {
 	{.name = "help", .letter = 'h', .help = "print this text", .kind = INC_KIND_HELP}, {}};
 static const struct inc_opt version_option[] = {
-	{.name = "version", .help = "print the version", .kind = INC_KIND_VERSION}, {}};
+	{.name = "version", .help = "print the release", .kind = INC_KIND_VERSION}, {}};
 
 static void collect(struct inc_opt_set *set, const struct inc_opt *options, size_t offset)
 {
@@ -45,7 +45,7 @@ void inc_opt_collect(struct inc_opt_set *set, const struct inc_program *program,
 	for (unsigned int i = 0; i < INC_OPT_GROUPS; i++)
 		collect(set, groups[i].options, groups[i].offset);
 	collect(set, help_option, 0);
-	collect(set, !command && program->version ? version_option : NULL, 0);
+	collect(set, command ? NULL : version_option, 0);
 }
 
 bool inc_opt_shares_table(const struct inc_program *program)
@@ -83,7 +83,8 @@ static int take_entry(struct parser *p, unsigned int i, const char *said, const 
 		return 0;
 	}
 	if (opt->kind == INC_KIND_VERSION) {
-		puts(p->program->version);
+		printf("%s " INC_RELEASE "%s%s\n", p->program->name, p->program->version ? " " : "",
+		       p->program->version ?: "");
 		p->done = true;
 		return 0;
 	}

@@ -166,7 +166,8 @@ struct inc_program {
 	const char *notes; /* further paragraphs of --help, after the options */
 	/* description of the exit codes; NULL: 0 ok, 1 failure, 2 wrong command line */
 	const char *exits;
-	const char *version; /* text of --version; NULL: the program has no such option */
+	/* text that --version prints behind the program's name and the release; NULL: none */
+	const char *version;
 	/* checks the options together. Returns 0, or -EINVAL after inc_usage(). NULL: no check */
 	int (*check)(void *settings);
 };

@@ -10,8 +10,8 @@
 #define INC_OPT_MAX 64 /* limit of entries of one command line, headings included */
 
 /* The entries that a command line may use: those of its command's tables, or of the program's
- * tables if there is no such command. Then comes --help, and --version where it is about the
- * program itself. */
+ * tables if there is no such command. Then comes --help, and --version if there is no
+ * such command. */
 struct inc_opt_set {
 	const struct inc_opt *opt[INC_OPT_MAX];
 	/* for each entry: offset in the settings of the struct that the entry's table fills */

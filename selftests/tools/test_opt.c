@@ -215,7 +215,6 @@ static void test_wrong(void **state)
 					    "-n 9 a",
 					    "--bytes 2T a",
 					    "--help=1 a",
-					    "--version a",
 					    "--bytes 1KK a",
 					    "--huge -1 a",
 					    "--vast -1 a",
