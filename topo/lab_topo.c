@@ -120,6 +120,13 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 	ret = inc_topology_load(path, &topo, err);
 	if (ret)
 		return ret;
+	if (topo->n_hosts > topo->n_listed_hosts) {
+		ret = inc_err_set(err, EINVAL,
+				  "%s: a port has a subnet of hosts, and a lab needs a list of its "
+				  "hosts",
+				  path);
+		goto out;
+	}
 	ret = -E2BIG;
 	if (!add_node(lab, LAB_CONTROLLER, "controller", err))
 		goto out;

@@ -29,6 +29,7 @@ static const struct inc_field port_fields[] = {
 	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
 	{"peer", INC_OTHER, INC_OPTIONAL, .what = "a host or switch"},
 	{"peers", INC_OTHER, INC_OPTIONAL, .what = "a list of them"},
+	{"hosts", INC_OTHER, INC_OPTIONAL, .what = "a subnet"},
 	{"bridge", INC_OTHER, INC_OPTIONAL, .what = "the bridge between"},
 };
 static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, port_fields);
@@ -59,7 +60,7 @@ static const struct inc_schema defaults_schema = INC_SCHEMA(struct inc_topology,
 
 static const struct inc_field topology_fields[] = {
 	{"name", INC_WORD, INC_OPTIONAL, INC_AT(struct inc_topology, name), .what = "a name"},
-	{"hosts", INC_OTHER, INC_REQUIRED, .what = "a list"},
+	{"hosts", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"switches", INC_OTHER, INC_REQUIRED, .alias = "switch", .what = "a list"},
 	{"bridges", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"links", INC_OTHER, INC_OPTIONAL, .what = "a list"},
@@ -110,9 +111,9 @@ static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq
 		      struct inc_err *err)
 {
 	size_t n = inc_yaml_len(seq);
-	int ret = inc_yaml_want_seq(seq, err);
+	int ret = seq ? inc_yaml_want_seq(seq, err) : 0;
 
-	if (ret)
+	if (ret || !seq)
 		return ret;
 	if (n < 1 || n > INC_TOPO_MAX_HOSTS)
 		return inc_yaml_error(seq, err, "%zu hosts, not 1 to %d", n, INC_TOPO_MAX_HOSTS);
@@ -237,6 +238,25 @@ static int read_bridges(struct inc_topology *topo, const struct inc_yaml_node *s
 	return ret;
 }
 
+static int read_subnets(struct inc_topology *topo, const struct inc_yaml_node *root,
+			struct inc_err *err)
+{
+	int ret = 0;
+
+	topo->n_listed_hosts = topo->n_hosts;
+	for (unsigned int s = 0; s < topo->n_switches; s++) {
+		const struct inc_yaml_node *ports =
+			inc_yaml_get(inc_topology_switch(root, s), "ports");
+		struct inc_topo_switch *sw = &topo->switches[s];
+
+		for (unsigned int p = 0; p < sw->n_ports && !ret; p++)
+			ret = inc_topology_subnet(topo, &sw->ports[p], inc_yaml_at(ports, p), err);
+	}
+	if (!ret && !topo->n_hosts)
+		return inc_yaml_error(root, err, "'hosts' is missing, and no port has 'hosts'");
+	return ret;
+}
+
 static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *root,
 			 struct inc_err *err)
 {
@@ -256,6 +276,8 @@ static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *
 		ret = read_switches(topo, root, err);
 	if (!ret)
 		ret = read_bridges(topo, inc_yaml_get(root, "bridges"), err);
+	if (!ret)
+		ret = read_subnets(topo, root, err);
 	if (!ret)
 		ret = inc_topology_link(topo, root, err);
 	if (!ret)

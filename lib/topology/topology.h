@@ -62,6 +62,8 @@ struct inc_topo_port {
 	 * itself */
 	int bridge;
 	unsigned int link; /* link of the port's own cable */
+	/* the hosts of the port's subnet: index of the first one, and their number */
+	unsigned int first_of_subnet, n_of_subnet;
 };
 
 struct inc_topo_switch {
@@ -115,8 +117,9 @@ struct inc_topology {
 	unsigned int prefix; /* prefix length of every link's network */
 	unsigned int mtu;    /* MTU of links without an MTU in the file */
 	double rate_mbit;    /* rate of links without a rate; 0: the file has none */
+	/* first the hosts that the file lists, then those of the ports' subnets */
 	struct inc_topo_host *hosts;
-	unsigned int n_hosts;
+	unsigned int n_hosts, n_listed_hosts;
 	struct inc_topo_switch *switches;
 	unsigned int n_switches;
 	unsigned int n_leaves; /* number of switches with hosts */

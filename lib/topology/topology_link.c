@@ -16,11 +16,6 @@ static const struct inc_yaml_node *port_node(const struct inc_yaml_node *root, u
 	return inc_yaml_at(inc_yaml_get(s, "ports"), port);
 }
 
-static bool same_network(const struct inc_topology *topo, struct in_addr a, struct in_addr b)
-{
-	return (ntohl(a.s_addr) ^ ntohl(b.s_addr)) >> (32 - topo->prefix) == 0;
-}
-
 /* Returns the node of the file that names peer i of a port. */
 static const struct inc_yaml_node *peer_node(const struct inc_yaml_node *port, unsigned int i)
 {
@@ -38,7 +33,7 @@ static int attach_host(struct inc_topology *topo, unsigned int s, unsigned int p
 	if (host->sw != NOT_ATTACHED)
 		return inc_yaml_error(node, err, "%s is attached already, to %s", host->name,
 				      topo->switches[host->sw].name);
-	if (!same_network(topo, host->ip, port->ip))
+	if (!inc_topology_same_network(topo, host->ip, port->ip))
 		return inc_yaml_error(node, err,
 				      "%s has an address outside this port's /%u network",
 				      host->name, topo->prefix);
@@ -94,6 +89,8 @@ static int resolve_bridge(struct inc_topology *topo, struct inc_topo_port *port,
 	const char *name = inc_yaml_text(named);
 	struct inc_topo_end end;
 
+	if (!named && port->n_of_subnet) /* inc_topology_subnet() has made a bridge */
+		return 0;
 	port->bridge = -1;
 	if (!named)
 		return 0;
@@ -109,16 +106,17 @@ static int resolve_port(struct inc_topology *topo, unsigned int s, unsigned int 
 	const struct inc_yaml_node *peer = inc_yaml_get(node, "peer");
 	const struct inc_yaml_node *peers = inc_yaml_get(node, "peers");
 	struct inc_topo_port *port = &topo->switches[s].ports[p];
-	size_t n = peers ? inc_yaml_len(peers) : 1;
+	const size_t named = peers ? inc_yaml_len(peers) : peer != NULL;
+	const size_t n = named + port->n_of_subnet;
 	int ret;
 
-	if (!peer == !peers)
-		return inc_yaml_error(node, err,
-				      peer ? "'peer' and 'peers' exclude each other"
-					   : "'peer' is missing");
-	if (peers && (!n || n > INC_TOPO_MAX_PEERS))
+	if (peer && peers)
+		return inc_yaml_error(node, err, "'peer' and 'peers' exclude each other");
+	if (!n)
+		return inc_yaml_error(node, err, "'peer' is missing");
+	if (peers && (!named || n > INC_TOPO_MAX_PEERS))
 		return inc_yaml_error(peers, err, "is not a list of 1 to %d peers",
-				      INC_TOPO_MAX_PEERS);
+				      INC_TOPO_MAX_PEERS - (int)port->n_of_subnet);
 	ret = resolve_bridge(topo, port, node, err);
 	if (ret)
 		return ret;
@@ -127,8 +125,14 @@ static int resolve_port(struct inc_topology *topo, unsigned int s, unsigned int 
 	port->peers = calloc(n, sizeof(*port->peers));
 	if (!port->peers)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n && !ret; i++)
+	for (size_t i = 0; i < named && !ret; i++)
 		ret = resolve_peer(topo, s, p, peer_node(node, i), err);
+	for (unsigned int i = 0; i < port->n_of_subnet && !ret; i++) {
+		const unsigned int h = port->first_of_subnet + i;
+
+		ret = attach_host(topo, s, p, h, inc_yaml_get(node, "hosts"), err);
+		port->peers[port->n_peers++] = (struct inc_topo_peer){.index = h};
+	}
 	return ret;
 }
 
@@ -159,7 +163,7 @@ static int pair_peer(struct inc_topology *topo, unsigned int s, const struct inc
 	if (other->ports[peer->port].bridge != port->bridge)
 		return inc_yaml_error(node, err, "%s's port %s is not on the same bridge",
 				      other->name, other->ports[peer->port].name);
-	if (!same_network(topo, port->ip, other->ports[peer->port].ip))
+	if (!inc_topology_same_network(topo, port->ip, other->ports[peer->port].ip))
 		return inc_yaml_error(node, err, "%s's port %s is outside this /%u network",
 				      other->name, other->ports[peer->port].name, topo->prefix);
 	return 0;
@@ -199,7 +203,7 @@ static int check_bridges(const struct inc_topology *topo, const struct inc_yaml_
 				continue;
 			if (!first[port->bridge])
 				first[port->bridge] = port;
-			if (!same_network(topo, port->ip, first[port->bridge]->ip))
+			if (!inc_topology_same_network(topo, port->ip, first[port->bridge]->ip))
 				ret = inc_yaml_error(
 					inc_yaml_get(port_node(root, s, p), "ip"), err,
 					"another port of bridge %s is outside this /%u network",

@@ -28,6 +28,17 @@ static inline const struct inc_yaml_node *inc_topology_switch(const struct inc_y
 	return inc_yaml_want_map(list, NULL) ? inc_yaml_at(list, i) : list;
 }
 
+static inline bool inc_topology_same_network(const struct inc_topology *topo, struct in_addr a,
+					     struct in_addr b)
+{
+	return (ntohl(a.s_addr) ^ ntohl(b.s_addr)) >> (32 - topo->prefix) == 0;
+}
+
+/* topology_subnet.c: makes hosts of the addresses of a port's subnet, if the port's map has one.
+ * All listed hosts and all ports must have been read. */
+int inc_topology_subnet(struct inc_topology *topo, struct inc_topo_port *port,
+			const struct inc_yaml_node *map, struct inc_err *err);
+
 /* Connects hosts, ports, bridges and switches by name and makes topo->links. */
 int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *root,
 		      struct inc_err *err);

@@ -19,7 +19,6 @@
 #include "lib/net/hostport.h"
 #include "lib/base/printable.h"
 #include "lib/roce/wire.h"
-#include "lib/topology/topology.h"
 #include "lib/conf/yaml.h"
 
 /* A congestion notification packet that was captured on a ConnectX-4 Lx (scapy,
@@ -209,157 +208,6 @@ static void yaml_nodes(void **state)
 	inc_yaml_free(doc);
 }
 
-/* A topology file with one error. The text of a case replaces %s. */
-#define HOSTS    "hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.1.1}\n"
-#define SWITCHES "switches:\n  - name: s0\n    root: true\n    ports:\n"
-#define PORTS                                             \
-	"      - {name: p0, ip: 10.77.0.254, peer: h0}\n" \
-	"      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
-
-static const struct {
-	const char *text;
-	const char *message;
-} topology_cases[] = {
-	{HOSTS, "t:1: 'switches' is missing"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n",
-	 "t:3: hosts[1]: no switch has a port whose peer is h1"},
-	{HOSTS SWITCHES PORTS "    colour: red\n", "t:10: switches[0]: unknown key 'colour'"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h7}\n",
-	 "t:8: switches[0].ports[0].peer: there is no host or switch 'h7'"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.9.254, peer: h0}\n",
-	 "t:8: switches[0].ports[0].peer: h0 has an address outside this port's /24 network"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.1, peer: h0}\n",
-	 "t:8: switches[0].ports[0].ip: is given twice"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
-			"      - {name: p0, ip: 10.77.1.254, peer: h1}\n",
-	 "t:9: switches[0].ports[1].name: 'p0' is given twice"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: s0}\n",
-	 "t:8: switches[0].ports[0].peer: s0 is this switch itself"},
-	{HOSTS SWITCHES "      - {name: a_name_of_16_chr, ip: 10.77.0.254, peer: h0}\n",
-	 "t:8: switches[0].ports[0].name: 'a_name_of_16_chr' is not a name"},
-	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q0, ip: 10.77.2.1, peer: s0}]\n",
-	 "t:11: switches[1].ports[0].peer: s0 has no port whose peer is s1"},
-	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, h1]\n",
-	 "t:11: links[0].between: no port connects these two"},
-	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, s0]\n    wire: {loss: 1.5}\n",
-	 "t:12: links[0].wire.loss: 1.5 is not between 0 and 1"},
-	{HOSTS SWITCHES PORTS "defaults: {prefix: 33}\n",
-	 "t:10: defaults.prefix: 33 is not between"},
-	{"hosts: 3\nswitches: []\n", "t:1: hosts: is not a sequence"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254}\n",
-	 "t:8: switches[0].ports[0]: 'peer' is missing"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, peers: [h1]}\n",
-	 "t:8: switches[0].ports[0]: 'peer' and 'peers' exclude each other"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0, h1]}\n",
-	 "t:8: switches[0].ports[0].peers: several peers need a 'bridge' between"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0], bridge: h1}\n",
-	 "t:8: switches[0].ports[0].bridge: there is no bridge 'h1'"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0], bridge: b0}\n"
-			"      - {name: p1, ip: 10.77.1.254, peers: [h1], bridge: b0}\n"
-			"bridges: [{name: b0}]\n",
-	 "t:9: switches[0].ports[1].ip: another port of bridge b0 is outside this /24 network"},
-	{HOSTS SWITCHES PORTS "bridges: [{name: b0}]\n",
-	 "t:10: bridges[0]: no port is on bridge b0"},
-	{HOSTS SWITCHES PORTS "bridges: [{name: h0}]\n",
-	 "t:10: bridges[0].name: 'h0' is given twice"},
-	{HOSTS SWITCHES PORTS "      - {name: p2, ip: 10.78.0.1, peer: s1}\n"
-			      "      - {name: p3, ip: 10.78.1.1, peer: s1}\n"
-			      "  - name: s1\n    ports: [{name: q, ip: 10.78.0.2, peer: s0}]\n",
-	 "t:11: switches[0].ports[3].peer: a second link to s1"},
-	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
-			"      - {name: p1, ip: 10.77.0.253, peer: h0}\n",
-	 "t:9: switches[0].ports[1].peer: h0 is attached already, to s0"},
-	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q, ip: 10.78.0.1, peer: s2}]\n"
-			      "  - name: s2\n    ports: [{name: q, ip: 10.78.0.2, peer: s1}]\n",
-	 "t:10: switches[1]: s1 cannot be reached from any root"},
-};
-
-static void topology_errors(void **state)
-{
-	for (size_t i = 0; i < sizeof(topology_cases) / sizeof(topology_cases[0]); i++) {
-		const char *text = topology_cases[i].text, *want = topology_cases[i].message;
-		struct inc_topology *topo;
-		struct inc_err err = {""};
-
-		assert_int_equal(inc_topology_parse("t", text, strlen(text), &topo, &err), -EINVAL);
-		if (strncmp(err.msg, want, strlen(want)) != 0)
-			fail_msg("'%s' is not '%s'", err.msg, want);
-	}
-}
-
-static void topology_links(void **state)
-{
-	static const char text[] = "name: two\n" HOSTS "switches:\n"
-				   "  - name: s0\n    ports:\n"
-				   "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
-				   "      - {name: up, ip: 10.78.0.1, peer: s1}\n"
-				   "  - name: s1\n    root: true\n    ports:\n"
-				   "      - {name: p0, ip: 10.77.1.254, peer: h1}\n"
-				   "      - {name: p1, ip: 10.78.0.2, peer: s0}\n"
-				   "links:\n  - {between: [s1, s0], mtu: 1400}\n"
-				   "  - {between: [s0, h0], wire: {loss: 0.25, seed: 9}}\n"
-				   "defaults: {prefix: 24, mtu: 2200}\n";
-	struct inc_topology *topo;
-	struct inc_err err = {""};
-	const struct inc_topo_link *link;
-
-	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
-	assert_int_equal(topo->n_links, 3);
-	link = &topo->links[topo->hosts[0].link];
-	assert_int_equal(link->end[0].kind, INC_TOPO_HOST);
-	assert_int_equal(link->end[0].index, 0);
-	assert_int_equal(link->mtu, 2200);
-	assert_true(link->has_wire && link->wire.loss == 0.25 && link->wire.seed == 9);
-	assert_false(topo->links[topo->hosts[1].link].has_wire);
-	assert_int_equal(topo->switches[0].ports[1].link, topo->switches[1].ports[1].link);
-	link = &topo->links[topo->switches[0].ports[1].link];
-	assert_int_equal(link->end[0].kind, INC_TOPO_SWITCH);
-	assert_int_equal(link->mtu, 1400);
-	assert_int_equal(link->end[1].index, 0);
-	assert_int_equal(link->end[1].port, 1);
-	assert_int_equal(link->end[0].index, 1);
-	assert_int_equal(link->end[0].port, 1);
-	inc_topology_free(topo);
-}
-
-/* A switch with a single port, which leads through an ordinary switch to its parent and its
- * hosts. */
-static void topology_bridge(void **state)
-{
-	static const char text[] =
-		"hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.0.2}\n"
-		"  - {name: h2, ip: 10.77.0.3}\n"
-		"switches:\n"
-		"  - name: r\n    root: true\n"
-		"    ports: [{name: d, ip: 10.77.0.254, peers: [a, h2], bridge: b0}]\n"
-		"  - name: a\n"
-		"    ports: [{name: p, ip: 10.77.0.253, peers: [h0, r, h1], bridge: b0}]\n"
-		"bridges: [{name: b0}]\n"
-		"links:\n  - {between: [b0, a], rate_mbit: 25000}\n"
-		"  - {between: [h1, b0], wire: {rate_mbit: 100}}\n";
-	const struct inc_topo_port *port;
-	const struct inc_topo_link *link;
-	struct inc_topology *topo;
-	struct inc_err err = {""};
-
-	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
-	assert_int_equal(topo->n_links, 5); /* each link has its own cable */
-	assert_int_equal(topo->n_leaves, 2);
-	port = &topo->switches[1].ports[0];
-	assert_int_equal(port->n_peers, 3);
-	assert_true(port->peers[1].to_switch);
-	assert_int_equal(port->peers[1].index, 0);
-	link = &topo->links[port->link];
-	assert_int_equal(link->end[0].kind, INC_TOPO_SWITCH);
-	assert_int_equal(link->end[1].kind, INC_TOPO_BRIDGE);
-	assert_true(link->rate_mbit == 25000);
-	link = &topo->links[topo->hosts[1].link];
-	assert_true(link->rate_mbit == 100 && link->has_wire);
-	assert_int_equal(topo->hosts[1].sw, 1);
-	assert_true(topo->links[topo->hosts[2].link].rate_mbit == INC_TOPO_DEF_RATE);
-	inc_topology_free(topo);
-}
-
 static const struct {
 	const char *text, *host, *port; /* parts of the text; host NULL: the text is invalid */
 } hostports[] = {
@@ -543,11 +391,10 @@ int main(void)
 		cmocka_unit_test(icrc_captured),  cmocka_unit_test(icrc_against_zlib),
 		cmocka_unit_test(crc_in_parts),   cmocka_unit_test(crc_cleans_registers),
 		cmocka_unit_test(opcode_shapes),  cmocka_unit_test(yaml_documents),
-		cmocka_unit_test(yaml_nodes),     cmocka_unit_test(topology_errors),
-		cmocka_unit_test(topology_links), cmocka_unit_test(topology_bridge),
-		cmocka_unit_test(hostport),       cmocka_unit_test(listen_address),
-		cmocka_unit_test(ms_until),       cmocka_unit_test(printable),
-		cmocka_unit_test(error_text),     cmocka_unit_test(log_line),
+		cmocka_unit_test(yaml_nodes),     cmocka_unit_test(hostport),
+		cmocka_unit_test(listen_address), cmocka_unit_test(ms_until),
+		cmocka_unit_test(printable),      cmocka_unit_test(error_text),
+		cmocka_unit_test(log_line),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// SIZE: check
+/* Topology files: errors with their lines, links, bridges, and ports with a subnet of hosts. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include "lib/topology/topology.h"
+
+/* Topology files with one error each. */
+#define HOSTS    "hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.1.1}\n"
+#define SWITCHES "switches:\n  - name: s0\n    root: true\n    ports:\n"
+#define PORTS                                             \
+	"      - {name: p0, ip: 10.77.0.254, peer: h0}\n" \
+	"      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
+#define SUBNET(subnet) \
+	"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, hosts: " subnet "}]}]\n"
+
+static const struct {
+	const char *text;
+	const char *message;
+} topology_cases[] = {
+	{HOSTS, "t:1: 'switches' is missing"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n",
+	 "t:3: hosts[1]: no switch has a port whose peer is h1"},
+	{HOSTS SWITCHES PORTS "    colour: red\n", "t:10: switches[0]: unknown key 'colour'"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h7}\n",
+	 "t:8: switches[0].ports[0].peer: there is no host or switch 'h7'"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.9.254, peer: h0}\n",
+	 "t:8: switches[0].ports[0].peer: h0 has an address outside this port's /24 network"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.1, peer: h0}\n",
+	 "t:8: switches[0].ports[0].ip: is given twice"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+			"      - {name: p0, ip: 10.77.1.254, peer: h1}\n",
+	 "t:9: switches[0].ports[1].name: 'p0' is given twice"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: s0}\n",
+	 "t:8: switches[0].ports[0].peer: s0 is this switch itself"},
+	{HOSTS SWITCHES "      - {name: a_name_of_16_chr, ip: 10.77.0.254, peer: h0}\n",
+	 "t:8: switches[0].ports[0].name: 'a_name_of_16_chr' is not a name"},
+	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q0, ip: 10.77.2.1, peer: s0}]\n",
+	 "t:11: switches[1].ports[0].peer: s0 has no port whose peer is s1"},
+	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, h1]\n",
+	 "t:11: links[0].between: no port connects these two"},
+	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, s0]\n    wire: {loss: 1.5}\n",
+	 "t:12: links[0].wire.loss: 1.5 is not between 0 and 1"},
+	{HOSTS SWITCHES PORTS "defaults: {prefix: 33}\n",
+	 "t:10: defaults.prefix: 33 is not between"},
+	{"hosts: 3\nswitches: []\n", "t:1: hosts: is not a sequence"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254}\n",
+	 "t:8: switches[0].ports[0]: 'peer' is missing"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, peers: [h1]}\n",
+	 "t:8: switches[0].ports[0]: 'peer' and 'peers' exclude each other"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0, h1]}\n",
+	 "t:8: switches[0].ports[0].peers: several peers need a 'bridge' between"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0], bridge: h1}\n",
+	 "t:8: switches[0].ports[0].bridge: there is no bridge 'h1'"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peers: [h0], bridge: b0}\n"
+			"      - {name: p1, ip: 10.77.1.254, peers: [h1], bridge: b0}\n"
+			"bridges: [{name: b0}]\n",
+	 "t:9: switches[0].ports[1].ip: another port of bridge b0 is outside this /24 network"},
+	{HOSTS SWITCHES PORTS "bridges: [{name: b0}]\n",
+	 "t:10: bridges[0]: no port is on bridge b0"},
+	{HOSTS SWITCHES PORTS "bridges: [{name: h0}]\n",
+	 "t:10: bridges[0].name: 'h0' is given twice"},
+	{HOSTS SWITCHES PORTS "      - {name: p2, ip: 10.78.0.1, peer: s1}\n"
+			      "      - {name: p3, ip: 10.78.1.1, peer: s1}\n"
+			      "  - name: s1\n    ports: [{name: q, ip: 10.78.0.2, peer: s0}]\n",
+	 "t:11: switches[0].ports[3].peer: a second link to s1"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+			"      - {name: p1, ip: 10.77.0.253, peer: h0}\n",
+	 "t:9: switches[0].ports[1].peer: h0 is attached already, to s0"},
+	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q, ip: 10.78.0.1, peer: s2}]\n"
+			      "  - name: s2\n    ports: [{name: q, ip: 10.78.0.2, peer: s1}]\n",
+	 "t:10: switches[1]: s1 cannot be reached from any root"},
+	{"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, bridge: b0}]}]\n"
+	 "bridges: [{name: b0}]\n",
+	 "t:1: 'hosts' is missing, and no port has 'hosts'"},
+	{SUBNET("10.1.0.0"), "t:1: switches[0].ports[0].hosts: '10.1.0.0' is no subnet"},
+	{SUBNET("10.1.0/24"), "t:1: switches[0].ports[0].hosts: '10.1.0/24' is no subnet"},
+	{SUBNET("10.1.0.0/33"), "t:1: switches[0].ports[0].hosts: '10.1.0.0/33' is no subnet"},
+	{SUBNET("10.1.0.0/24x"), "t:1: switches[0].ports[0].hosts: '10.1.0.0/24x' is no subnet"},
+	{SUBNET("[10.1.0.0/24]"), "t:1: switches[0].ports[0].hosts: '' is no subnet"},
+	{SUBNET("10.1.0.1/24"),
+	 "t:1: switches[0].ports[0].hosts: 10.1.0.1 is not the first address of a /24"},
+	{SUBNET("10.1.0.0/23"), "t:1: switches[0].ports[0].hosts: is larger than the port's /24"},
+	{SUBNET("10.2.0.0/24"), "t:1: switches[0].ports[0].hosts: is outside this port's /24"},
+	{SUBNET("10.1.0.254/32"),
+	 "t:1: switches[0].ports[0].hosts: has no address that is left for a host"},
+	{SUBNET("10.1.0.0/24") "defaults: {prefix: 8}\nhosts: [{name: h0, ip: 10.2.0.1}]\n",
+	 "t:3: hosts[0]: no switch has a port whose peer is h0"},
+	{"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, hosts: 10.1.0.0/21}]}]\n"
+	 "defaults: {prefix: 16}\n",
+	 "t:1: switches[0].ports[0].hosts: has more than 1024 addresses"},
+};
+
+/* A port with a subnet: all addresses of it become hosts, but those that mean something else. */
+static void topology_subnet(void **state)
+{
+	static const char text[] =
+		"hosts: [{name: h0, ip: 10.1.0.7}, {name: h1, ip: 10.9.0.1}]\n"
+		"switches:\n"
+		"  - name: s0\n    root: true\n    ports:\n"
+		"      - {name: p0, ip: 10.1.0.254, hosts: 10.1.0.0/24, peers: [h0, s1], bridge: "
+		"b0}\n"
+		"      - {name: p1, ip: 10.9.0.254, peer: h1}\n"
+		"      - {name: p2, ip: 10.8.0.1, hosts: 10.8.0.0/30}\n"
+		"  - {name: s1, ports: [{name: p, ip: 10.1.0.253, peer: s0, bridge: b0}]}\n"
+		"bridges: [{name: b0}]\n"
+		"links: [{between: [10.8.0.2, 10.8.0.0], rate_mbit: 100}]\n";
+	const struct inc_topo_port *port;
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+	struct in_addr ip;
+	int h;
+
+	if (inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err))
+		fail_msg("%s", err.msg);
+	/* 256 addresses without .0, .255, both switches and h0; and 10.8.0.2 and 10.8.0.3 */
+	assert_int_equal(topo->n_listed_hosts, 2);
+	assert_int_equal(topo->n_hosts, 2 + 251 + 2);
+	port = &topo->switches[0].ports[0];
+	assert_int_equal(port->n_peers, 253);
+	assert_int_equal(port->bridge, 0);
+	inet_pton(AF_INET, "10.1.0.33", &ip);
+	h = inc_topology_host_by_ip(topo, ip);
+	assert_true(h >= 2 && h == inc_topology_host_by_name(topo, "10.1.0.33"));
+	assert_int_equal(topo->hosts[h].sw, 0);
+	assert_int_equal(topo->hosts[h].port, 0);
+	assert_int_equal(inc_topology_host_by_name(topo, "10.1.0.255"), -1);
+	assert_int_equal(inc_topology_host_by_name(topo, "10.1.0.253"), -1);
+	assert_int_equal(inc_topology_host_by_name(topo, "10.1.0.7"), -1);
+	h = inc_topology_host_by_name(topo, "10.8.0.2");
+	assert_true(topo->links[topo->hosts[h].link].rate_mbit == 100);
+	assert_int_equal(topo->switches[0].ports[2].bridge, 1);
+	assert_int_equal(topo->n_leaves, 1);
+	inc_topology_free(topo);
+}
+
+static void topology_errors(void **state)
+{
+	for (size_t i = 0; i < sizeof(topology_cases) / sizeof(topology_cases[0]); i++) {
+		const char *text = topology_cases[i].text, *want = topology_cases[i].message;
+		struct inc_topology *topo;
+		struct inc_err err = {""};
+
+		assert_int_equal(inc_topology_parse("t", text, strlen(text), &topo, &err), -EINVAL);
+		if (strncmp(err.msg, want, strlen(want)) != 0)
+			fail_msg("'%s' is not '%s'", err.msg, want);
+	}
+}
+
+static void topology_links(void **state)
+{
+	static const char text[] = "name: two\n" HOSTS "switches:\n"
+				   "  - name: s0\n    ports:\n"
+				   "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+				   "      - {name: up, ip: 10.78.0.1, peer: s1}\n"
+				   "  - name: s1\n    root: true\n    ports:\n"
+				   "      - {name: p0, ip: 10.77.1.254, peer: h1}\n"
+				   "      - {name: p1, ip: 10.78.0.2, peer: s0}\n"
+				   "links:\n  - {between: [s1, s0], mtu: 1400}\n"
+				   "  - {between: [s0, h0], wire: {loss: 0.25, seed: 9}}\n"
+				   "defaults: {prefix: 24, mtu: 2200}\n";
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+	const struct inc_topo_link *link;
+
+	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
+	assert_int_equal(topo->n_links, 3);
+	link = &topo->links[topo->hosts[0].link];
+	assert_int_equal(link->end[0].kind, INC_TOPO_HOST);
+	assert_int_equal(link->end[0].index, 0);
+	assert_int_equal(link->mtu, 2200);
+	assert_true(link->has_wire && link->wire.loss == 0.25 && link->wire.seed == 9);
+	assert_false(topo->links[topo->hosts[1].link].has_wire);
+	assert_int_equal(topo->switches[0].ports[1].link, topo->switches[1].ports[1].link);
+	link = &topo->links[topo->switches[0].ports[1].link];
+	assert_int_equal(link->end[0].kind, INC_TOPO_SWITCH);
+	assert_int_equal(link->mtu, 1400);
+	assert_int_equal(link->end[1].index, 0);
+	assert_int_equal(link->end[1].port, 1);
+	assert_int_equal(link->end[0].index, 1);
+	assert_int_equal(link->end[0].port, 1);
+	inc_topology_free(topo);
+}
+
+/* A switch with a single port, which leads through an ordinary switch to its parent and its
+ * hosts. */
+static void topology_bridge(void **state)
+{
+	static const char text[] =
+		"hosts:\n  - {name: h0, ip: 10.77.0.1}\n  - {name: h1, ip: 10.77.0.2}\n"
+		"  - {name: h2, ip: 10.77.0.3}\n"
+		"switches:\n"
+		"  - name: r\n    root: true\n"
+		"    ports: [{name: d, ip: 10.77.0.254, peers: [a, h2], bridge: b0}]\n"
+		"  - name: a\n"
+		"    ports: [{name: p, ip: 10.77.0.253, peers: [h0, r, h1], bridge: b0}]\n"
+		"bridges: [{name: b0}]\n"
+		"links:\n  - {between: [b0, a], rate_mbit: 25000}\n"
+		"  - {between: [h1, b0], wire: {rate_mbit: 100}}\n";
+	const struct inc_topo_port *port;
+	const struct inc_topo_link *link;
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+
+	assert_int_equal(inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err), 0);
+	assert_int_equal(topo->n_links, 5); /* each link has its own cable */
+	assert_int_equal(topo->n_leaves, 2);
+	port = &topo->switches[1].ports[0];
+	assert_int_equal(port->n_peers, 3);
+	assert_true(port->peers[1].to_switch);
+	assert_int_equal(port->peers[1].index, 0);
+	link = &topo->links[port->link];
+	assert_int_equal(link->end[0].kind, INC_TOPO_SWITCH);
+	assert_int_equal(link->end[1].kind, INC_TOPO_BRIDGE);
+	assert_true(link->rate_mbit == 25000);
+	link = &topo->links[topo->hosts[1].link];
+	assert_true(link->rate_mbit == 100 && link->has_wire);
+	assert_int_equal(topo->hosts[1].sw, 1);
+	assert_true(topo->links[topo->hosts[2].link].rate_mbit == INC_TOPO_DEF_RATE);
+	inc_topology_free(topo);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(topology_errors),
+		cmocka_unit_test(topology_links),
+		cmocka_unit_test(topology_bridge),
+		cmocka_unit_test(topology_subnet),
+	};
+
+	return cmocka_run_group_tests_name("topology", tests, NULL, NULL) ? 1 : 0;
+}
