@@ -198,12 +198,13 @@ class Communicator(Shared):
                mode: int = 0, timeout_ms: int = 0, float_block: int = 0, float_exponent: Optional[int] = None) -> Request:
         """Starts a collective. The memory belongs to the flight from here on, or is released."""
         memory = [m for m in (send, recv) if m is not None]
-        opts = CollectiveOpts(mode=mode, timeout_ms=timeout_ms, float_block=float_block)
-        if float_exponent is not None:
-            opts.float_exponent = ctypes.pointer(ctypes.c_int(float_exponent))
-        why, request = Explanation(opts), RequestPointer()
+        request = RequestPointer()
         flight = Flight(self, request, memory)
         try:
+            opts = CollectiveOpts(mode=mode, timeout_ms=timeout_ms, float_block=float_block)
+            if float_exponent is not None:
+                opts.float_exponent = ctypes.pointer(ctypes.c_int(_c_int("float_exponent", float_exponent)))
+            why = Explanation(opts)
             self._collect_orphans()
             with self._entered() as pointer:
                 code = function(pointer, *arguments, opts, request)

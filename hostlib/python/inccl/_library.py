@@ -137,20 +137,30 @@ class RequestPointer(c_void_p):
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
 
-class GroupOpts(ctypes.Structure):
+class _Options(ctypes.Structure):
+    """A struct of options, which refuses numbers that ctypes would shorten to the bits of their member without an error."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = dict(self._fields_).get(name)
+        if isinstance(value, int) and kind in (c_int, c_uint, c_size_t) and kind(value).value != value:
+            raise ValueError(f"{name}: {value} is no number of type {kind.__name__[2:]}")
+        super().__setattr__(name, value)
+
+
+class GroupOpts(_Options):
     _fields_ = [("sz", c_size_t), ("job", c_char_p), ("controller", c_char_p), ("rank", c_int), ("world_size", c_int),
                 ("address", c_char_p), ("interface", c_char_p), ("connect_timeout_ms", c_uint), ("create_timeout_ms", c_uint),
                 ("error", c_void_p), ("error_size", c_size_t), ("log", LogFunction), ("log_ctx", c_void_p), ("join", c_int),
                 ("no_node", c_int)]
 
 
-class CommunicatorOpts(ctypes.Structure):
+class CommunicatorOpts(_Options):
     _fields_ = [("sz", c_size_t), ("transport", c_int), ("payload", c_uint), ("message_packets", c_uint), ("window", c_uint),
                 ("timeout_ms", c_uint), ("create_timeout_ms", c_uint), ("error", c_void_p), ("error_size", c_size_t),
                 ("verbs", c_char_p), ("byte_order", c_int), ("unused", c_uint), ("channels", c_uint)]
 
 
-class CollectiveOpts(ctypes.Structure):
+class CollectiveOpts(_Options):
     _fields_ = [("sz", c_size_t), ("mode", c_int), ("timeout_ms", c_uint), ("error", c_void_p), ("error_size", c_size_t),
                 ("float_block", c_uint), ("float_exponent", POINTER(c_int))]
 
