@@ -75,6 +75,14 @@ void inc_act_refuse(struct inc_core_client *client, int code, const struct inc_m
 	inc_act_send(client, INC_MSG_ERROR, &error);
 }
 
+void inc_act_absent(struct inc_core_client *client, const char *text)
+{
+	struct inc_msg_absent absent;
+
+	snprintf(absent.message, sizeof(absent.message), "%s", text);
+	inc_act_send(client, INC_MSG_ABSENT, &absent);
+}
+
 void inc_act_idle(struct inc_core_client *client)
 {
 	to_client(client, ACTION_IDLE, 0, NULL, 0);

@@ -124,6 +124,8 @@ void inc_act_send_bytes(struct inc_core_client *client, enum inc_message_id id, 
 /* Sends an error to the client. about names the request that has failed; it may be NULL. */
 void inc_act_refuse(struct inc_core_client *client, int code, const struct inc_msg_error *about,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* Reports to a member for which ranks it waits. */
+void inc_act_absent(struct inc_core_client *client, const char *text);
 void inc_act_idle(struct inc_core_client *client);
 void inc_act_replaced(struct inc_core_client *client);
 

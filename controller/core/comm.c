@@ -33,65 +33,6 @@ struct inc_comm *inc_comm_find(struct inc_core *core, uint32_t number)
 	return NULL;
 }
 
-static const char *name_not_asked(const void *arg, unsigned int rank)
-{
-	const struct inc_comm *comm = arg;
-
-	return comm->members[rank].asked ? NULL : inc_leader_name(&comm->group->members[rank]);
-}
-
-static const char *name_not_ready(const void *arg, unsigned int rank)
-{
-	const struct inc_comm *comm = arg;
-
-	return comm->members[rank].ready ? NULL : inc_leader_name(&comm->group->members[rank]);
-}
-
-static void on_timeout(void *arg)
-{
-	struct inc_comm *comm = arg;
-	const struct inc_core *core = comm->group->core;
-	const struct inc_core_switch *absent;
-	char ranks[400];
-
-	switch (comm->phase) {
-	case COMM_COLLECTING:
-		inc_list_ranks(comm->group->world_size, name_not_asked, comm, ranks, sizeof(ranks));
-		inc_comm_fail(comm, -1, ETIMEDOUT,
-			      "%s did not ask for communicator %u of job %s within %u ms", ranks,
-			      comm->index, comm->group->job, core->opt.group_timeout_ms);
-		break;
-	case COMM_WAIT_SWITCH:
-		absent = inc_comm_absent(comm);
-		/* All its switches are connected, so the communicator waits on until they have
-		 * answered requests of other communicators. Those requests have time limits, so
-		 * this wait needs none. */
-		if (!absent) {
-			inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
-			break;
-		}
-		inc_comm_fail(comm, -1, EHOSTUNREACH,
-			      "switch %s, which job %s needs, is not connected (see incctl "
-			      "switches)",
-			      inc_switch_name(absent), comm->group->job);
-		break;
-	case COMM_CONFIGURED:
-		inc_list_ranks(comm->group->world_size, name_not_ready, comm, ranks, sizeof(ranks));
-		inc_comm_fail(comm, -1, ETIMEDOUT,
-			      "%s was not ready for communicator %u within %u ms", ranks,
-			      comm->number, core->opt.group_timeout_ms);
-		break;
-	case COMM_STARTED:
-		inc_comm_fail(comm, -1, ECONNABORTED,
-			      "switch %s: communicator %u has ended at a neighbour switch, and no "
-			      "switch has reported the reason",
-			      inc_switch_name(comm->ended), comm->number);
-		break;
-	default:
-		break;
-	}
-}
-
 static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 {
 	struct inc_comm *comm =
@@ -99,7 +40,8 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 
 	if (!comm)
 		return NULL;
-	inc_core_timer_init(&comm->timer, group->core, on_timeout, comm);
+	inc_core_timer_init(&comm->timer, group->core, inc_comm_on_timeout, comm);
+	inc_core_timer_init(&comm->wait.timer, group->core, inc_comm_on_wait, comm);
 	comm->group = group;
 	comm->index = index;
 	comm->place = ++group->core->last_place;
@@ -107,6 +49,7 @@ static struct inc_comm *comm_new(struct inc_group *group, unsigned int index)
 	LIST_INSERT_HEAD(&group->comms, comm, entry);
 	group->n_comms++;
 	inc_core_timer_arm(&comm->timer, group->core->opt.group_timeout_ms);
+	inc_core_wait_begin(&comm->wait);
 	return comm;
 }
 
@@ -196,6 +139,7 @@ void inc_comm_end(struct inc_comm *comm)
 	else
 		comm->group->n_comms--;
 	inc_core_timer_stop(&comm->timer);
+	inc_core_timer_stop(&comm->wait.timer);
 	free(comm);
 }
 

@@ -95,6 +95,8 @@ struct inc_comm {
 	int code; /* errno of the failure, in state FAILED or REFUSED */
 	char reason[512];
 	struct inc_core_timer timer;
+	/* of the members, in a phase in which the communicator waits for other ranks or switches */
+	struct inc_core_wait wait;
 	/* A switch that was full has refused the communicator, and another tree was tried once. */
 	bool went_around;
 	/* tree of switches that the communicator uses; NULL before WAIT_SWITCH */
@@ -174,6 +176,11 @@ unsigned int inc_comm_count_channels(const struct inc_comm *comm);
 /* Fails the other running channels of the members' communicator, because this channel ran and has
  * failed. They get the reason that this channel has stored. */
 void inc_comm_fail_channels(const struct inc_comm *comm, int rank);
+
+/* Function of the timer: the communicator's phase has reached its time limit. */
+void inc_comm_on_timeout(void *comm);
+/* Function of the wait's timer: reports to the members that wait for whom they wait. */
+void inc_comm_on_wait(void *comm);
 
 /* Handles message failed, by which a member reports a failure. wrong and why are the same as for
  * inc_comm_ask(). */

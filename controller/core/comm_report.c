@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Failures that members report with the message failed. Called by core.c. */
+/* Failures that members report with the message failed, and time limits of communicators, whose
+ * members learn for whom they wait. Called by core.c and by timers. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,115 @@
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
+
+static const char *name_not_asked(const void *arg, unsigned int rank)
+{
+	const struct inc_comm *comm = arg;
+
+	return comm->members[rank].asked ? NULL : inc_leader_name(&comm->group->members[rank]);
+}
+
+static const char *name_not_ready(const void *arg, unsigned int rank)
+{
+	const struct inc_comm *comm = arg;
+
+	return comm->members[rank].ready ? NULL : inc_leader_name(&comm->group->members[rank]);
+}
+
+void inc_comm_on_timeout(void *arg)
+{
+	struct inc_comm *comm = arg;
+	const struct inc_core *core = comm->group->core;
+	const struct inc_core_switch *absent;
+	char ranks[400];
+
+	switch (comm->phase) {
+	case COMM_COLLECTING:
+		inc_list_ranks(comm->group->world_size, name_not_asked, comm, ranks, sizeof(ranks));
+		inc_comm_fail(comm, -1, ETIMEDOUT,
+			      "%s did not ask for communicator %u of job %s within %u ms", ranks,
+			      comm->index, comm->group->job, core->opt.group_timeout_ms);
+		break;
+	case COMM_WAIT_SWITCH:
+		absent = inc_comm_absent(comm);
+		/* All its switches are connected, so the communicator waits on until they have
+		 * answered requests of other communicators. Those requests have time limits, so
+		 * this wait needs none. */
+		if (!absent) {
+			inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
+			break;
+		}
+		inc_comm_fail(comm, -1, EHOSTUNREACH,
+			      "switch %s, which job %s needs, is not connected (see incctl "
+			      "switches)",
+			      inc_switch_name(absent), comm->group->job);
+		break;
+	case COMM_CONFIGURED:
+		inc_list_ranks(comm->group->world_size, name_not_ready, comm, ranks, sizeof(ranks));
+		inc_comm_fail(comm, -1, ETIMEDOUT,
+			      "%s was not ready for communicator %u within %u ms", ranks,
+			      comm->number, core->opt.group_timeout_ms);
+		break;
+	case COMM_STARTED:
+		inc_comm_fail(comm, -1, ECONNABORTED,
+			      "switch %s: communicator %u has ended at a neighbour switch, and no "
+			      "switch has reported the reason",
+			      inc_switch_name(comm->ended), comm->number);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Whether the member of this rank waits for others. A rank that another one leads waits with its
+ * leader, which asks as soon as all ranks of its machine wait. */
+static bool waits(const struct inc_comm *comm, unsigned int rank)
+{
+	const struct inc_member *member = &comm->group->members[rank];
+	const struct inc_comm_member *m = &comm->members[member->leader];
+
+	return member->client && !m->destroyed && !m->reported_failure &&
+	       (comm->phase == COMM_CONFIGURED ? m->ready : m->asked);
+}
+
+/* Prints for whom the communicator waits. Returns false if it waits for no rank, and for no switch
+ * that is not connected. */
+static bool describe_wait(const struct inc_comm *comm, char *buf, size_t size)
+{
+	const bool is_ready = comm->phase == COMM_CONFIGURED;
+	const struct inc_core_switch *absent;
+	char ranks[300];
+
+	if (comm->phase == COMM_WAIT_SWITCH) {
+		absent = inc_comm_absent(comm);
+		if (absent)
+			snprintf(buf, size, "switch %s, which is not connected",
+				 inc_switch_name(absent));
+		return absent;
+	}
+	inc_list_ranks(comm->group->world_size, is_ready ? name_not_ready : name_not_asked, comm,
+		       ranks, sizeof(ranks));
+	snprintf(buf, size, "%s to %s", ranks, is_ready ? "be ready" : "ask for it");
+	return true;
+}
+
+void inc_comm_on_wait(void *arg)
+{
+	struct inc_comm *comm = arg;
+	const unsigned int waited_s = inc_core_wait_go_on(&comm->wait);
+	const struct inc_group *group = comm->group;
+	char whom[340], text[480];
+
+	if (!describe_wait(comm, whom, sizeof(whom)))
+		return;
+	snprintf(text, sizeof(text), "communicator %u of job %s has waited %u s for %s",
+		 inc_channel_comm(comm->index), group->job, waited_s, whom);
+	inc_info("group %u: %s", group->number, text);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (waits(comm, rank))
+			inc_act_absent(group->members[rank].client, text);
+	}
+}
 
 /* Whether two of the controller's communicators are channels of one communicator of the members. */
 static bool are_channels(const struct inc_comm *one, const struct inc_comm *other)

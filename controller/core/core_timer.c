@@ -54,6 +54,21 @@ void inc_core_timers_run(struct inc_core *core)
 	}
 }
 
+#define WAIT_FIRST_MS 5000
+#define WAIT_NEXT_MS  10000
+
+void inc_core_wait_begin(struct inc_core_wait *wait)
+{
+	wait->began_at_ns = wait->timer.core->now.awake_ns;
+	inc_core_timer_arm(&wait->timer, WAIT_FIRST_MS);
+}
+
+unsigned int inc_core_wait_go_on(struct inc_core_wait *wait)
+{
+	inc_core_timer_arm(&wait->timer, WAIT_NEXT_MS);
+	return (wait->timer.core->now.awake_ns - wait->began_at_ns) / INC_NSEC_PER_SEC;
+}
+
 uint64_t inc_core_due_at_ns(const struct inc_core *core)
 {
 	const struct inc_core_timer *first = TAILQ_FIRST(&core->timers);

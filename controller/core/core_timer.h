@@ -34,4 +34,18 @@ void inc_core_timer_stop(struct inc_core_timer *timer);
 /* Calls the function of each timer that is due. */
 void inc_core_timers_run(struct inc_core *core);
 
+/*
+ * A wait of members for other ranks. Its timer ends after 5 s, and then every 10 s, so that those
+ * who wait can be told for whom they wait. The time limit of the wait is another timer.
+ */
+struct inc_core_wait {
+	struct inc_core_timer timer;
+	uint64_t began_at_ns;
+};
+
+/* Begins the wait, whose timer inc_core_timer_init() has initialised. */
+void inc_core_wait_begin(struct inc_core_wait *wait);
+/* Arms the timer again, whose function calls this. Returns how many seconds the wait has lasted. */
+unsigned int inc_core_wait_go_on(struct inc_core_wait *wait);
+
 #endif

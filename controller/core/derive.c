@@ -57,6 +57,7 @@ static void derivation_free(struct inc_derivation *d)
 {
 	LIST_REMOVE(d, entry);
 	inc_core_timer_stop(&d->timer);
+	inc_core_timer_stop(&d->wait.timer);
 	free(d);
 }
 
@@ -171,6 +172,30 @@ static void on_timeout(void *arg)
 				    d->job, d->world_size, ms);
 }
 
+/* Reports to the clients which ranks are missing. */
+static void on_wait(void *arg)
+{
+	struct inc_derivation *d = arg;
+	const unsigned int waited_s = inc_core_wait_go_on(&d->wait);
+	char ranks[300], text[400];
+
+	inc_list_ranks(d->world_size, name_missing, d, ranks, sizeof(ranks));
+	if (d->parent)
+		snprintf(text, sizeof(text), "%s %u of group %u (%s) has waited %u s for %s",
+			 inc_derive_hows[d->how], d->round, d->parent->number, d->job, waited_s,
+			 ranks);
+	else
+		snprintf(text, sizeof(text),
+			 "job %s has not begun to grow to %u ranks for %u s: no rank has called "
+			 "inccl_group_grow()",
+			 d->job, d->world_size, waited_s);
+	inc_info("%s", text);
+	for (unsigned int rank = 0; rank < d->world_size; rank++) {
+		if (d->members[rank].client)
+			inc_act_absent(d->members[rank].client, text);
+	}
+}
+
 /* Frees the oldest refused derivation if there are as many as CTL_MAX_COMMS. */
 static void forget_oldest(const struct inc_group *parent)
 {
@@ -197,6 +222,7 @@ struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_grou
 	if (!d)
 		return NULL;
 	inc_core_timer_init(&d->timer, core, on_timeout, d);
+	inc_core_timer_init(&d->wait.timer, core, on_wait, d);
 	if (parent)
 		forget_oldest(parent);
 	d->core = core;
@@ -207,6 +233,7 @@ struct inc_derivation *inc_derivation_new(struct inc_core *core, struct inc_grou
 	d->world_size = world_size;
 	LIST_INSERT_HEAD(&core->derivations, d, entry);
 	inc_core_timer_arm(&d->timer, core->opt.group_timeout_ms);
+	inc_core_wait_begin(&d->wait);
 	return d;
 }
 

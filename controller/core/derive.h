@@ -44,6 +44,7 @@ struct inc_derivation {
 	int code;                    /* REFUSED: errno of the failure */
 	char reason[512];
 	struct inc_core_timer timer; /* runs while COLLECTING */
+	struct inc_core_wait wait;   /* of the clients, while COLLECTING */
 	LIST_ENTRY(inc_derivation) entry;
 	unsigned int world_size; /* number of ranks of the new group, if a job grows */
 	/* the ranks of the parent group, followed by the newcomers */

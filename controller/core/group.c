@@ -38,7 +38,8 @@ const char *inc_member_name(const struct inc_member *member)
 	char ip[INET_ADDRSTRLEN];
 	static char text[96];
 
-	if (!member->present) {
+	/* while the group forms, a rank that was here and has left is still known by its host */
+	if (!member->present && (!*member->node || inc_group_formed(member->group))) {
 		snprintf(text, sizeof(text), "rank %u", member->rank);
 		return text;
 	}
@@ -111,6 +112,22 @@ static void on_timeout(void *arg)
 	dissolve(group, ETIMEDOUT, &why);
 }
 
+/* Reports to the members which ranks are missing. */
+static void on_wait(void *arg)
+{
+	struct inc_group *group = arg;
+	const unsigned int waited_s = inc_core_wait_go_on(&group->wait);
+	char ranks[300], text[400];
+
+	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
+	snprintf(text, sizeof(text), "job %s has waited %u s for %s", group->job, waited_s, ranks);
+	inc_info("group %u: %s", group->number, text);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (group->members[rank].client)
+			inc_act_absent(group->members[rank].client, text);
+	}
+}
+
 /* Makes a group with this number. Returns NULL if number is 0, because then the number allocator
  * had no memory. */
 static struct inc_group *group_new(struct inc_core *core, const char *job, unsigned int world_size,
@@ -122,6 +139,7 @@ static struct inc_group *group_new(struct inc_core *core, const char *job, unsig
 	if (!group)
 		return NULL;
 	inc_core_timer_init(&group->timer, core, on_timeout, group);
+	inc_core_timer_init(&group->wait.timer, core, on_wait, group);
 	group->core = core;
 	group->number = number;
 	snprintf(group->job, sizeof(group->job), "%s", job);
@@ -133,6 +151,7 @@ static struct inc_group *group_new(struct inc_core *core, const char *job, unsig
 	}
 	LIST_INSERT_HEAD(&core->groups, group, entry);
 	inc_core_timer_arm(&group->timer, core->opt.group_timeout_ms);
+	inc_core_wait_begin(&group->wait);
 	return group;
 }
 
@@ -203,6 +222,7 @@ void inc_group_free(struct inc_group *group)
 		inc_act_delete_group(group);
 	LIST_REMOVE(group, entry);
 	inc_core_timer_stop(&group->timer);
+	inc_core_timer_stop(&group->wait.timer);
 	free(group);
 }
 

@@ -71,6 +71,7 @@ struct inc_group {
 	uint32_t derived[2];
 	/* limit of the phases FORMING, RESTORED, RETURNING and SETTLED */
 	struct inc_core_timer timer;
+	struct inc_core_wait wait; /* of the members in phase FORMING for the other ranks */
 	LIST_HEAD(comm_list, inc_comm) comms;
 	unsigned int n_comms;   /* number of communicators in comms that are not REFUSED */
 	unsigned int n_refused; /* number of communicators in comms that are REFUSED */

@@ -36,6 +36,7 @@ void inc_group_set_phase(struct inc_group *group, enum inc_group_phase to)
 
 	snprintf(who, sizeof(who), "%u (%s)", group->number, group->job);
 	group->phase = inc_machine_step(&group_machine, who, group->phase, to);
+	inc_core_timer_stop(&group->wait.timer); /* no step leads back to FORMING */
 	inc_act_store_group(group);
 	/* A group that runs needs no time limit any more. A group that is RETURNING keeps the
 	 * limit, because ranks may still come back. */
@@ -68,6 +69,7 @@ void inc_derivation_set_phase(struct inc_derivation *d, enum inc_derive_phase to
 	snprintf(who, sizeof(who), "%s %u of %s", inc_derive_hows[d->how], d->round, d->job);
 	d->phase = inc_machine_step(&derive_machine, who, d->phase, to);
 	inc_core_timer_stop(&d->timer);
+	inc_core_timer_stop(&d->wait.timer);
 }
 
 static const char *const comm_names[] = {
@@ -142,6 +144,10 @@ void inc_comm_set_phase(struct inc_comm *comm, enum inc_comm_phase to)
 		inc_core_timer_arm(&comm->timer, ms);
 	else
 		inc_core_timer_stop(&comm->timer);
+	if (ms && to < COMM_STARTED)
+		inc_core_wait_begin(&comm->wait);
+	else
+		inc_core_timer_stop(&comm->wait.timer);
 }
 
 static const char *const config_names[] = {

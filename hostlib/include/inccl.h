@@ -9,9 +9,9 @@
  * Each rank of a job gives its part of a vector. A switch between the ranks adds the parts up and
  * sends the sum to the ranks that want it. A *group* is the ranks of a job, and a controller knows
  * it by the job's name. A *communicator* is one RoCEv2 connection from each rank to its switch, or
- * several beside each other, its *channels*.
- * Collectives run on it, in the same order on every rank. A group can be made of another group: of
- * a part of its ranks, of the ranks that are left after a loss, or of more ranks.
+ * several beside each other, its *channels*. Collectives run on it, in the same order on every
+ * rank. A group can be made of a part of another group's ranks, of those left after a loss, or of
+ * more ranks.
  *
  *	struct inccl_group *group;
  *	struct inccl_communicator *comm;
@@ -120,8 +120,7 @@
  *
  * After these the library reads variables of launchers. The rank comes from OMPI_COMM_WORLD_RANK
  * and OMPI_COMM_WORLD_SIZE, PMI_RANK and PMI_SIZE, SLURM_PROCID and SLURM_NTASKS, or RANK and
- * WORLD_SIZE. The job comes from PMIX_NAMESPACE or SLURM_JOB_ID, and the controller from
- * MASTER_ADDR.
+ * WORLD_SIZE, the job from PMIX_NAMESPACE or SLURM_JOB_ID, and the controller from MASTER_ADDR.
  *
  * See also:
  * inccl_group_create(), inccl_communicator_create(), inccl_allreduce(), inccl-perf(1),
@@ -211,12 +210,13 @@ struct inccl_group_opts {
 	char *error;       /* room for one line that explains a failed creation, or NULL */
 	size_t error_size; /* bytes */
 	/* The library calls log with each decision and its reason, one line at a time without a
-	 * newline. The call comes from any thread of the library, or from inside a call of the
-	 * caller's. The callback may ask about errors, ranks and statistics, but must neither
-	 * destroy an object nor wait. It may run while another thread destroys a communicator, so a
-	 * callback that asks about one must ensure that it still exists. No callback runs once
-	 * inccl_group_destroy() has returned 0, not even for splits and duplicates that live on.
-	 * NULL: lines are discarded, or printed to stderr if INCCL_DEBUG=1. */
+	 * newline. A line that begins with "waiting: " names the ranks for which this one waits,
+	 * after 5 seconds and then every 10. The call comes from any thread of the library, or from
+	 * inside a call of the caller's. The callback may ask about errors, ranks and statistics,
+	 * but must neither destroy an object nor wait. It may run while another thread destroys a
+	 * communicator, so a callback that asks about one must ensure that it still exists. No
+	 * callback runs once inccl_group_destroy() has returned 0, not even for splits and
+	 * duplicates. NULL: lines are discarded, or printed to stderr if INCCL_DEBUG=1. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx; /* the callback's first argument */
 	/* 1: this rank joins a job that runs and whose ranks call inccl_group_grow(). world_size

@@ -20,6 +20,7 @@
 #include "lib/base/fd.h"
 #include "lib/base/numbers.h"
 #include "lib/base/thread.h"
+#include "lib/net/wait.h"
 
 /* Time for which a rank polls before it sleeps, if the node has more ranks than CPUs. */
 #define CROWD_POLL_NS (10 * INC_NSEC_PER_USEC)
@@ -28,6 +29,11 @@
  * the messages that a segment has room for in any case. */
 #define SEGMENT_BYTES (32 << 20)
 #define SLOTS_LEAST   4
+
+/* A rank that waits for others reports that after the first time, and then after each second
+ * one. */
+#define WAIT_FIRST_NS (5 * INC_NSEC_PER_SEC)
+#define WAIT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
 
 /* The things that a rank has while it creates a communicator. */
 struct creation {
@@ -39,6 +45,9 @@ struct creation {
 	struct inccl_node_shape shape;
 	int memory;
 	int wake[INC_MAX_NODE_RANKS];
+	bool first_is_here; /* the first rank creates this communicator, too */
+	/* when the creation began, and when a wait is reported next; on the clock of the limit */
+	uint64_t began_at_ns, report_at_ns;
 };
 
 /* Waits until all earlier communicators of the group are created or have failed. Returns false if
@@ -148,6 +157,86 @@ static struct inccl_node_terms terms_of(const struct creation *c)
 	return terms;
 }
 
+/* Lists the ranks from `from` on whose next note has not arrived. Marks them in absent. */
+static void list_absent(const struct creation *c, unsigned int from, bool absent[], char *buf,
+			size_t size)
+{
+	size_t used = 0;
+
+	buf[0] = '\0';
+	for (unsigned int r = from; r < c->node->ranks; r++) {
+		struct pollfd pfd = {.fd = c->node->sock[r], .events = POLLIN};
+
+		absent[r] = inc_wait_poll(&pfd, 1, 0) <= 0;
+		if (absent[r] && used < size)
+			used += snprintf(buf + used, size - used, "%srank %u", used ? ", " : "",
+					 c->node->member[r]);
+	}
+}
+
+/* The first rank: lets the ranks that are not absent know that it waits, and for whom. */
+static void send_wait(struct creation *c, const bool absent[], const char *text)
+{
+	struct inccl_node_note note =
+		inccl_node_note_of(c->group, c->node, STEP_WAIT, c->comm->index);
+
+	snprintf(note.text, sizeof(note.text), "%s", text);
+	for (unsigned int r = 1; r < c->node->ranks; r++)
+		/* a rank whose socket is full has enough notes to read */
+		if (!absent[r])
+			inccl_node_send(c->node->sock[r], &note, NULL, 0);
+}
+
+static void log_wait(struct inccl_group *group, const char *text)
+{
+	inccl_log_line(group->log, "waiting: %s", text);
+	inccl_log_deliver(group->log);
+}
+
+/* Reports for whom this rank waits, if that is due. from: the rank whose note it awaits. A rank
+ * that is not the first one knows only whether the first one is there. */
+static void report_wait(struct creation *c, unsigned int from)
+{
+	const uint64_t now_ns = inc_awake_now_ns(&c->limit->awake);
+	bool absent[INC_MAX_NODE_RANKS] = {};
+	char ranks[200], text[320];
+
+	if (now_ns < c->report_at_ns)
+		return;
+	c->report_at_ns += WAIT_NEXT_NS;
+	if (c->node->rank && c->first_is_here)
+		return;
+	list_absent(c, from, absent, ranks, sizeof(ranks));
+	snprintf(text, sizeof(text), "communicator %lld of job %s has waited %llu s for %s",
+		 c->comm->index, c->group->job,
+		 (unsigned long long)((now_ns - c->began_at_ns) / INC_NSEC_PER_SEC), ranks);
+	log_wait(c->group, text);
+	if (!c->node->rank)
+		send_wait(c, absent, text);
+}
+
+/* Waits for the next note of a rank, like inccl_node_wait(), and reports a long wait. */
+static int wait_for_note(struct creation *c, struct pollfd *pfd, unsigned int from)
+{
+	int ret = 0;
+
+	while (!ret && inc_wait_poll(pfd, 1, INCCL_NODE_LOOK_MS) <= 0) {
+		report_wait(c, from);
+		ret = inccl_node_check(c->group, c->limit, c->err);
+	}
+	return ret;
+}
+
+/* Takes a note by which the first rank reports that it waits, or that it has come. */
+static void take_wait(struct creation *c, const struct inccl_node_note *note)
+{
+	if (note->index != c->comm->index)
+		return;
+	c->first_is_here = true;
+	if (*note->text)
+		log_wait(c->group, note->text);
+}
+
 /* Receives the note of a step, with n descriptors, from a rank. Drops notes of earlier creations,
  * which have failed. */
 static int receive_step(struct creation *c, unsigned int from, enum inccl_node_step step, int *fds,
@@ -160,7 +249,7 @@ static int receive_step(struct creation *c, unsigned int from, enum inccl_node_s
 	int ret;
 
 	for (;;) {
-		ret = inccl_node_wait(c->group, &pfd, 1, c->limit, c->err);
+		ret = wait_for_note(c, &pfd, from);
 		if (ret == -ETIMEDOUT)
 			return inc_err_set(c->err, ETIMEDOUT,
 					   "rank %u did not create communicator %lld in time",
@@ -173,9 +262,11 @@ static int receive_step(struct creation *c, unsigned int from, enum inccl_node_s
 		if (ret)
 			return inc_err_set(c->err, -ret, "rank %u of this machine: %s", member,
 					   strerror(-ret));
-		if (note.index >= c->comm->index)
+		if (note.index >= c->comm->index && note.step != STEP_WAIT)
 			break;
 		inccl_node_close_fds(fds, have);
+		if (note.step == STEP_WAIT)
+			take_wait(c, &note);
 	}
 	if (note.index == c->comm->index && note.step == step && !note.error && have == n) {
 		if (step == STEP_MADE)
@@ -322,9 +413,10 @@ static void set_terms(struct inccl_communicator *comm, unsigned int ranks)
 
 static int create_as_first(struct creation *c)
 {
-	const bool spans = c->node->spans;
+	const bool spans = c->node->spans, none_absent[INC_MAX_NODE_RANKS] = {};
 	int ret = new_wake_fd(c);
 
+	send_wait(c, none_absent, "");
 	ret = ret ?: receive_all(c, STEP_ASK);
 	if (spans)
 		ret = ret ?: inccl_comm_join_network(c->comm, c->limit, c->err);
@@ -399,6 +491,8 @@ int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit
 	memset(c.wake, -1, sizeof(c.wake));
 	err->msg[0] = 0;
 	begin(group->node, comm->index);
+	c.began_at_ns = inc_awake_now_ns(&limit->awake);
+	c.report_at_ns = c.began_at_ns + WAIT_FIRST_NS;
 	ret = c.node->rank ? create_as_other(&c) : create_as_first(&c);
 	if (ret)
 		send_error(group, STEP_ASK, comm->index, -ret, err->msg);

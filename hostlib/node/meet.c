@@ -24,10 +24,8 @@
 #include "lib/net/wait.h"
 
 /* Ranks with another version of this room's protocol are of another machine. */
-#define VERSION "inccl-node-3"
+#define VERSION "inccl-node-4"
 #define MAGIC   0x6e6f6465
-/* A wait looks so often whether the group has failed. */
-#define LOOK_MS 100
 /* pause after a call that the kernel has no room for */
 #define RETRY_MS 5
 /* Limit of the connections that have not shown to be those of a rank. */
@@ -313,7 +311,7 @@ int inccl_node_wait(struct inccl_group *group, struct pollfd *pfd, unsigned int 
 {
 	int ret = 0;
 
-	while (!ret && inc_wait_poll(pfd, n, LOOK_MS) <= 0)
+	while (!ret && inc_wait_poll(pfd, n, INCCL_NODE_LOOK_MS) <= 0)
 		ret = inccl_node_check(group, limit, err);
 	return ret;
 }

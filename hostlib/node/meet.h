@@ -13,7 +13,20 @@
 #include "hostlib/node/node.h"
 #include "lib/base/err.h"
 
-enum inccl_node_step { STEP_MEET, STEP_MET, STEP_ASK, STEP_MADE, STEP_READY, STEP_START };
+/* A wait looks so often whether the group has failed. */
+#define INCCL_NODE_LOOK_MS 100
+
+/* STEP_WAIT is no step by itself: the first rank waits for others, whom the note's text names, or
+ * it has just come, and the text is empty. */
+enum inccl_node_step {
+	STEP_MEET,
+	STEP_MET,
+	STEP_ASK,
+	STEP_MADE,
+	STEP_READY,
+	STEP_START,
+	STEP_WAIT
+};
 
 /* The properties of a communicator that the machine's first rank gives to the others. */
 struct inccl_node_terms {
@@ -38,7 +51,9 @@ struct inccl_node_note {
 	/* of STEP_ASK: enum inccl_byte_order, and packets of a message as the caller wants */
 	uint32_t byte_order, message_packets;
 	int64_t index;  /* index of the communicator in its group */
-	char text[320]; /* explanation of the error; of STEP_MEET the name of the meeting */
+	/* explanation of the error; of STEP_MEET the name of the meeting; of STEP_WAIT for whom the
+	 * first rank waits */
+	char text[320];
 	struct inccl_node_terms terms; /* of STEP_MADE */
 };
 

@@ -2,7 +2,9 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "lib/conf/messages.h"
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
@@ -137,10 +139,30 @@ int job_flush(void)
 	return ret;
 }
 
+/* Prints the lines of the library that name missing ranks (inccl.h, log). */
+static void print_waiting(void *ctx, const char *line)
+{
+	static const char waiting[] = "waiting: ";
+
+	if (!strncmp(line, waiting, sizeof(waiting) - 1))
+		inc_warn("%s", line);
+}
+
+/* A person at a terminal sees for which ranks this one waits. With INCCL_DEBUG the library prints
+ * all its lines itself. */
+static void watch_waits(struct job *job)
+{
+	const char *debug = getenv("INCCL_DEBUG");
+
+	if (isatty(STDERR_FILENO) && !(debug && !strcmp(debug, "1")))
+		job->group_opts.log = print_waiting;
+}
+
 int job_start(struct job *job)
 {
 	int err;
 
+	watch_waits(job);
 	job->group_opts.error = job->comm_opts.error = job->error;
 	job->group_opts.error_size = job->comm_opts.error_size = sizeof(job->error);
 	err = inccl_group_create(&job->group_opts, &job->group);

@@ -152,6 +152,9 @@ static void deliver(struct core_peers *peers, struct peers_member *m, enum inc_m
 		m->done = m->state == MEMBER_DESTROYS;
 		leave(m);
 		break;
+	case INC_MSG_ABSENT:
+		peers_require(m->state < MEMBER_RUNS, "a member that runs learns that it waits");
+		break;
 	case INC_MSG_FAILED:
 		take_failed(m);
 		break;

@@ -193,6 +193,9 @@ class Rank(Actor):
     def on_pong(self, got):
         pass
 
+    def on_absent(self, got):
+        expect(any(owed[0] in ("G", "C", "ready") for owed in self.owed), f"{self} waits for no rank: {got}")
+
     def on_G(self, got):
         expect(self.paid("G"), f"{self}: {got}")
         self.group = got["group"]

@@ -76,6 +76,34 @@ static void bad_arguments(void **state)
 	assert_int_equal(inccl_communicator_destroy(NULL), 0);
 }
 
+/* A log that counts the lines about the wait that the fake controller reports. */
+static void count_waiting(void *ctx, const char *line)
+{
+	*(unsigned int *)ctx +=
+		!strcmp(line, "waiting: job t has waited 5 s for rank 1 (h1, 10.77.1.1)");
+}
+
+/* The library logs for which ranks it waits, and ignores messages that only a newer controller
+ * has. */
+static void reports_of_the_controller_are_logged(void **state)
+{
+	static const char *const answers[] = {
+		"{\"type\":\"absent\",\"message\":\"job t has waited 5 s for rank 1 (h1, "
+		"10.77.1.1)\"}\n{\"type\":\"news\",\"message\":\"none\"}\n" JOINED,
+		NULL};
+	struct inccl_group *group;
+	struct fake_controller f;
+	unsigned int lines = 0;
+	char error[256];
+
+	assert_int_equal(fake_controller_create(&f, answers, false, &group, error, count_waiting,
+						&lines),
+			 0);
+	assert_int_equal(inccl_group_destroy(group), 0);
+	fake_controller_stop(&f);
+	assert_int_equal(lines, 1);
+}
+
 static void no_controller(void **state)
 {
 	struct inccl_group *group;
@@ -536,6 +564,7 @@ int main(void)
 					    "SLURM_PROCID",     "OMPI_COMM_WORLD_RANK"};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_arguments),
+		cmocka_unit_test(reports_of_the_controller_are_logged),
 		cmocka_unit_test(no_controller),
 		cmocka_unit_test(misbehaving_controllers),
 		cmocka_unit_test(endless_line),

@@ -30,6 +30,7 @@ static struct shared {
 	sem_t named;   /* posted for each rank when rank 0's name is there */
 	sem_t intrude; /* posted before that, if strangers come first */
 	bool has_strangers;
+	sem_t reported; /* posted by each rank that logs for which rank it waits */
 	char name[INC_CONTROL_MEETING_LEN];
 } * shared;
 
@@ -56,6 +57,13 @@ static socklen_t address(const char *name, struct sockaddr_un *at)
 	       sprintf(at->sun_path + 1, "inccl-node-%.16s", name);
 }
 
+static void on_log(void *ctx, const char *line)
+{
+	if (strstr(line, "waiting: communicator 0 of job test has waited 5 s for rank 2") ||
+	    strstr(line, "waiting: communicator 1 of job test has waited 5 s for rank 0"))
+		sem_post(&shared->reported);
+}
+
 static void meet(struct rank *me)
 {
 	struct inccl_limit limit = inccl_limit_ms(20000);
@@ -64,7 +72,7 @@ static void meet(struct rank *me)
 	struct inccl_log *log;
 	struct inc_err err = {""};
 
-	check(!inccl_log_new(NULL, NULL, &log));
+	check(!inccl_log_new(on_log, NULL, &log));
 	check(!inccl_group_new("test", me->rank, me->ranks, log, &me->group));
 	inccl_log_put(log);
 	me->group->shares_memory = true;
@@ -93,6 +101,7 @@ static void run_among(int ranks, void (*fn)(struct rank *me), void (*strangers)(
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	sem_init(&shared->named, 1, 0);
 	sem_init(&shared->intrude, 1, 0);
+	sem_init(&shared->reported, 1, 0);
 	shared->has_strangers = strangers;
 	fflush(NULL);
 	if (strangers && !fork()) {
@@ -349,6 +358,25 @@ static void a_rank_that_does_not_come_is_named(void **state)
 	run(3, late);
 }
 
+/* The communicators 0 and 1 each have a rank that creates them only after the two others have
+ * logged that they wait for it. One of these ranks is the first of the machine. */
+static void dawdles(struct rank *me)
+{
+	static const int late[] = {2, 0};
+
+	for (int i = 0; i < 2; i++) {
+		for (int r = 1; r < me->ranks && me->rank == late[i]; r++)
+			sem_wait(&shared->reported);
+		create(me);
+		check(!inccl_communicator_destroy(me->comm));
+	}
+}
+
+static void a_rank_that_is_late_is_named(void **state)
+{
+	run(3, dawdles);
+}
+
 /* A rank that has sent all it gives may go, and its results are not awaited. */
 static void goes(struct rank *me)
 {
@@ -387,6 +415,7 @@ int main(void)
 		cmocka_unit_test(a_refusal_is_that_of_all),
 		cmocka_unit_test(a_rank_that_leaves_is_named),
 		cmocka_unit_test(a_rank_that_does_not_come_is_named),
+		cmocka_unit_test(a_rank_that_is_late_is_named),
 		cmocka_unit_test(a_rank_that_has_sent_all_may_go),
 	};
 

@@ -98,7 +98,7 @@ struct cluster_figures {
 	uint64_t ranks_killed, hosts_off, ranks_silent, shrunk, failed, controllers_killed,
 		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
 		ports_lost_long, hostile_peers, hostile_connections, with_keys, trees, terminating,
-		struck, patient, devices, devices_broken, wide;
+		struck, patient, devices, devices_broken, wide, waits_reported;
 };
 extern struct cluster_figures cluster_figures;
 

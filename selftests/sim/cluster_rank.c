@@ -43,6 +43,7 @@ static void on_log(void *ctx, const char *line)
 	sim_note(rank->process.name, line, 0, 0, 0);
 	if (strstr(line, " has failed: "))
 		rank->failed_at_ns = sim_now_ns();
+	cluster_figures.waits_reported += strstr(line, "waiting: ") == line;
 }
 
 static void think(uint64_t ns)

@@ -99,7 +99,7 @@ static void run_seeds(const struct seeds *seeds)
 	       "communicators ended with a daemon %llu, patient seeds %llu, allocations failed "
 	       "%llu, RDMA devices %llu, devices broken %llu, their queue pairs %llu, timeouts "
 	       "%llu, negative acknowledgements %llu, queue pairs given up %llu, ended with their "
-	       "process %llu, communicators with channels %llu\n",
+	       "process %llu, communicators with channels %llu, waits reported %llu\n",
 	       (unsigned long long)f->pauses, (unsigned long long)f->cuts,
 	       (unsigned long long)f->lost, (unsigned long long)f->repeated,
 	       (unsigned long long)f->damaged, (unsigned long long)f->delayed,
@@ -118,7 +118,8 @@ static void run_seeds(const struct seeds *seeds)
 	       (unsigned long long)c->devices_broken, (unsigned long long)rdma_figures.queue_pairs,
 	       (unsigned long long)rdma_figures.timeouts, (unsigned long long)rdma_figures.naks,
 	       (unsigned long long)rdma_figures.given_up,
-	       (unsigned long long)rdma_figures.ended_with_process, (unsigned long long)c->wide);
+	       (unsigned long long)rdma_figures.ended_with_process, (unsigned long long)c->wide,
+	       (unsigned long long)c->waits_reported);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
