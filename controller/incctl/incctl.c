@@ -18,40 +18,43 @@ struct view {
 	bool controller_only;
 	/* function that prints the answer; NULL: the command is `mode`, which prints no data */
 	void (*print)(const json_t *data);
+	/* text for an answer without a row; NULL: the answer has a row for each switch */
+	const char *none;
 };
 
-#define VIEW(only, function) (&(const struct view){only, function})
+#define VIEW(only, function, none) (&(const struct view){only, function, none})
+#define NO_COMM "there is no communicator"
 
 static const struct inc_command commands[] = {
-	{"groups", "jobs, their members and states", .own = VIEW(true, incctl_print_groups)},
+	{"groups", "jobs, their members and states", .own = VIEW(true, incctl_print_groups, "there is no group")},
 	{"communicators", "communicators and their connections",
-	 .own = VIEW(false, incctl_print_communicators)},
+	 .own = VIEW(false, incctl_print_communicators, NO_COMM)},
 	{"switches", "switches of the topology, connected or absent, and what each can do",
-	 .own = VIEW(true, incctl_print_switches)},
+	 .own = VIEW(true, incctl_print_switches, NULL)},
 	{"mode",
 	 "changes what a switch does with the communicators that are made from now on: mode SWITCH "
 	 "passthrough|termination",
-	 .own = VIEW(true, NULL)},
+	 .own = VIEW(true, NULL, NULL)},
 	{"connections", "queue pairs of the switches",
-	 .own = VIEW(false, incctl_print_connections)},
-	{"ports", "ports of the switches", .own = VIEW(false, incctl_print_ports)},
+	 .own = VIEW(false, incctl_print_connections, "no switch has a connection")},
+	{"ports", "ports of the switches", .own = VIEW(false, incctl_print_ports, NULL)},
 	{"counters", "every packet received, by what became of it (--check)",
-	 .own = VIEW(false, incctl_print_counters)},
-	{"events", "the last events of the switches", .own = VIEW(false, incctl_print_events)},
+	 .own = VIEW(false, incctl_print_counters, NULL)},
+	{"events", "the last events of the switches", .own = VIEW(false, incctl_print_events, "no switch has reported an event")},
 	{"waiting", "which chunk waits for which rank, since when",
-	 .own = VIEW(false, incctl_print_waiting)},
+	 .own = VIEW(false, incctl_print_waiting, "no switch waits for a rank")},
 	{"status", "version, mode and age of the switches, what is in use",
-	 .own = VIEW(false, incctl_print_status)},
+	 .own = VIEW(false, incctl_print_status, NULL)},
 	{"tree",
 	 "the switches of each communicator, and what has passed between them (--interval, --dot, "
 	 "--svg)",
-	 .own = VIEW(true, incctl_print_tree)},
+	 .own = VIEW(true, incctl_print_tree, NO_COMM)},
 	{"config", "the configuration of the switches, as YAML that inc-switchd --config reads",
-	 .own = VIEW(false, incctl_print_config)},
+	 .own = VIEW(false, incctl_print_config, NULL)},
 	{"metrics", "all figures of the switches as Prometheus text",
-	 .own = VIEW(false, incctl_print_metrics)},
+	 .own = VIEW(false, incctl_print_metrics, NULL)},
 	{"top", "live rates and what is in use, until Ctrl-C (--interval, --once)",
-	 .own = VIEW(false, incctl_print_top)},
+	 .own = VIEW(false, incctl_print_top, NULL)},
 	{},
 };
 
@@ -189,6 +192,33 @@ static int flush(int ret)
 	return 1;
 }
 
+/* Counts what a view has shown of an answer: the rows of all switches, or the controller's. An error
+ * of a switch counts as a row, because judge() reports it. */
+static size_t count_rows(const json_t *data)
+{
+	const json_t *entry, *rows, *row, *missing;
+	size_t n = 0, i, k;
+
+	json_array_foreach (data, i, entry) {
+		rows = json_object_get(entry, "data");
+		n += !json_is_array(rows);
+		json_array_foreach (rows, k, row) {
+			/* incctl_waiting() has removed the peers that do not explain a wait */
+			missing = json_object_get(row, "missing");
+			n += !missing || json_array_size(missing);
+		}
+	}
+	return n;
+}
+
+/* Reports on stderr that there is nothing to show. A person could mistake an empty output for a
+ * failure, and a program that reads the output needs no other text there. */
+static void note_absence(const struct view *view, const json_t *data)
+{
+	if (view->none && !count_rows(data))
+		fprintf(stderr, "incctl: %s\n", view->none);
+}
+
 static void print_json(const json_t *data)
 {
 	json_dumpf(data, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
@@ -222,9 +252,11 @@ static int run(const struct inc_command *command, const struct settings *s)
 	if (!s->json)
 		view->print(shown);
 	json_decref(shown);
-	ret = judge(view, data, s->check);
+	ret = flush(judge(view, data, s->check));
+	if (!s->json)
+		note_absence(view, data);
 	json_decref(data);
-	return flush(ret);
+	return ret;
 }
 
 static int sample(const struct settings *s, struct incctl_sample *out)
@@ -239,9 +271,9 @@ static int sample(const struct settings *s, struct incctl_sample *out)
 
 /* Prints the controller's trees with figures of the switches. The figures are read twice, because
  * rates are their growth between the two. */
-static int run_tree(const struct settings *s)
+static int run_tree(const struct view *view, const struct settings *s)
 {
-	static const struct view connections = {false, incctl_print_connections};
+	static const struct view connections = {false, incctl_print_connections, NULL};
 	const uint64_t pause_ns = s->interval_s * INC_NSEC_PER_SEC;
 	const struct timespec pause = {pause_ns / INC_NSEC_PER_SEC, pause_ns % INC_NSEC_PER_SEC};
 	struct incctl_sample before = {}, now = {};
@@ -273,6 +305,8 @@ static int run_tree(const struct settings *s)
 	else if (!s->json)
 		incctl_print_tree(trees);
 	ret = flush(judge(&connections, now.data, false));
+	if (!s->json)
+		note_absence(view, trees);
 out:
 	json_decref(trees);
 	json_decref(before.data);
@@ -292,23 +326,35 @@ static int set_mode(const struct settings *s)
 }
 
 /* Checks the arguments behind a command. */
-static int check_arguments(const struct view *view, struct settings *s)
+static int check_arguments(const struct inc_command *command, struct settings *s)
 {
+	const struct view *view = command->own;
 	const bool tree = view->print == incctl_print_tree;
 	struct inc_err err;
 	uint64_t number = 0;
 
 	if (!view->print && (!s->which || !s->mode))
-		return inc_usage("mode needs a switch and a mode");
+		return inc_usage("mode needs the name of a switch, and passthrough or termination");
 	if (!view->print)
 		return 0;
-	if (s->mode || (s->which && !tree))
-		return inc_usage(tree ? "tree takes one communicator"
-				      : "only tree takes the number of a communicator");
+	if (s->which && !tree)
+		return inc_usage("%s takes no argument, but '%.64s' is given", command->name,
+				 s->which);
+	if (s->mode)
+		return inc_usage("tree takes the number of one communicator, but '%.64s' is given, "
+				 "too",
+				 s->mode);
 	if (s->which && inc_opt_number(s->which, 1, UINT32_MAX, &number, &err))
 		return inc_usage("%s", err.msg);
 	s->communicator = number;
 	return 0;
+}
+
+/* An option was given to a command that does not have it. */
+static int other_command(const char *option, const char *owner, const struct inc_command *command)
+{
+	return inc_usage("%s is an option of %s, and %s does not have it", option, owner,
+			 command->name);
 }
 
 /* Checks options that belong to one command, or that exclude each other. */
@@ -317,23 +363,26 @@ static int check_use(const struct inc_command *command, struct settings *s)
 	const struct view *view = command->own;
 	const bool tree = view->print == incctl_print_tree;
 
-	if (check_arguments(view, s))
+	if (check_arguments(command, s))
 		return -EINVAL;
 	if (s->check && view->print != incctl_print_counters)
-		return inc_usage("--check belongs to counters");
-	if (s->yaml && (s->json || view->print != incctl_print_config))
-		return inc_usage(s->json ? "--json and --yaml exclude each other"
-					 : "--yaml belongs to config");
+		return other_command("--check", "counters", command);
+	if (s->yaml && view->print != incctl_print_config)
+		return other_command("--yaml", "config", command);
+	if (s->yaml && s->json)
+		return inc_usage("--json and --yaml exclude each other");
 	if ((s->dot || s->svg) && !tree)
-		return inc_usage("--dot and --svg belong to tree");
+		return other_command(s->dot ? "--dot" : "--svg", "tree", command);
 	if (s->dot + s->svg + (tree && s->json) > 1)
 		return inc_usage("--dot, --svg and --json exclude each other");
 	if (s->once && view->print != incctl_print_top)
-		return inc_usage("--once belongs to top");
+		return other_command("--once", "top", command);
 	if (!(s->interval_s > 0) && view->print == incctl_print_top)
 		return inc_usage("top needs an --interval above 0");
 	if (s->target.socket && view->controller_only)
-		return inc_usage("only the controller knows %s", command->name);
+		return inc_usage("only the controller can answer %s, so --switch and --socket have "
+				 "no use",
+				 command->name);
 	return 0;
 }
 
@@ -360,5 +409,5 @@ int main(int argc, char **argv)
 		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
 	if (!view->print)
 		return set_mode(&s);
-	return view->print == incctl_print_tree ? run_tree(&s) : run(command, &s);
+	return view->print == incctl_print_tree ? run_tree(view, &s) : run(command, &s);
 }

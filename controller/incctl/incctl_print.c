@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
-#include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/metric/metric.h"
 
 #define MAX_COLUMNS 20
@@ -357,10 +357,10 @@ void incctl_print_events(const json_t *data)
 
 	json_array_foreach (data, i, sw) {
 		json_array_foreach (json_object_get(sw, "data"), k, event) {
-			unsigned long long ns = number_of(event, "time_ns");
+			char at[INC_LOG_TIME_BYTES];
 
-			printf("%llu.%06llu %s %s communicator %lld: %s\n", ns / INC_NSEC_PER_SEC,
-			       ns % INC_NSEC_PER_SEC / INC_NSEC_PER_USEC, text_of(sw, "switch"),
+			inc_log_time(number_of(event, "time_ns"), at);
+			printf("%s %s %s communicator %lld: %s\n", at, text_of(sw, "switch"),
 			       text_of(event, "event"), number_of(event, "communicator"),
 			       text_of(event, "message"));
 		}
@@ -409,6 +409,17 @@ static void add_rate(struct table *t, const json_t *object, const char *key)
 		add(t, "%.0f", rate);
 }
 
+/* Adds a cell with a rate of bytes in Gbit/s, as inccl-perf prints it, or "-" if there is no rate. */
+static void add_gbits(struct table *t, const json_t *object, const char *key)
+{
+	const json_t *v = json_object_get(object, key);
+
+	if (json_is_real(v))
+		add(t, "%.3f", json_real_value(v) * 8 / 1e9);
+	else
+		add_cell(t, "-");
+}
+
 void incctl_print_top(const json_t *shown)
 {
 	static const char *const usage[] = {"communicators", "connections", "rows", "slots",
@@ -425,21 +436,21 @@ void incctl_print_top(const json_t *shown)
 			add_usage(&t, v, usage[k]);
 	}
 	end(&t);
-	begin(&t, "SWITCH PORT >RX_PACKETS/S >RX_BYTES/S >TX_PACKETS/S >TX_BYTES/S");
+	begin(&t, "SWITCH PORT >RX_PACKETS/S >RX_GBIT/S >TX_PACKETS/S >TX_GBIT/S");
 	json_array_foreach (json_object_get(shown, "ports"), i, v) {
 		add_fields(&t, v, "switch port");
 		add_rate(&t, v, "rx_packets_per_s");
-		add_rate(&t, v, "rx_bytes_per_s");
+		add_gbits(&t, v, "rx_bytes_per_s");
 		add_rate(&t, v, "tx_packets_per_s");
-		add_rate(&t, v, "tx_bytes_per_s");
+		add_gbits(&t, v, "tx_bytes_per_s");
 	}
 	end_detail(&t);
-	begin(&t, "SWITCH >COMMUNICATOR JOB >RESULTS/S >BYTES/S >PACKETS/S >RESENT/S >CONNECTIONS "
+	begin(&t, "SWITCH >COMMUNICATOR JOB >RESULTS/S >GBIT/S >PACKETS/S >RESENT/S >CONNECTIONS "
 		  ">SLOTS >ROWS");
 	json_array_foreach (json_object_get(shown, "communicators"), i, v) {
 		add_fields(&t, v, "switch communicator job");
 		add_rate(&t, v, "results_per_s");
-		add_rate(&t, v, "bytes_per_s");
+		add_gbits(&t, v, "bytes_per_s");
 		add_rate(&t, v, "packets_per_s");
 		add_rate(&t, v, "retransmits_per_s");
 		add_fields(&t, v, "connections slots rows");

@@ -119,6 +119,9 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event);
 /* Sends a message to a client. Before that, all changes are written to the database, because the
  * message may depend on them. */
 void inc_client_send(const struct inc_client *client, enum inc_message_id id, const void *message);
+/* Finds a switch of the topology by the name that a client has sent. Returns its index, or -ENOENT
+ * with an error that lists the names that exist. */
+int inc_client_find_switch(const struct inc_client *client, const char *name, struct inc_err *err);
 void inc_client_refuse(const struct inc_client *client, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,

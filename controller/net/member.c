@@ -239,6 +239,24 @@ static void take_failed(struct inc_client *client, json_t *object)
 							   .why = &why});
 }
 
+static const char *name_switch(const void *topo, unsigned int number)
+{
+	return ((const struct inc_topology *)topo)->switches[number].name;
+}
+
+int inc_client_find_switch(const struct inc_client *client, const char *name, struct inc_err *err)
+{
+	const struct inc_topology *topo = client->ctl->topo;
+	const int sw = inc_topology_switch_by_name(topo, name);
+	char names[300];
+
+	if (sw >= 0)
+		return sw;
+	inc_list_ranks(topo->n_switches, name_switch, topo, names, sizeof(names));
+	return inc_err_set(err, ENOENT, "no switch '%.32s': the topology %s has %s", name,
+			   topo->name, names);
+}
+
 /* A tool sets the mode of a switch for communicators that are made later. */
 static void take_mode(struct inc_client *client, json_t *object)
 {
@@ -248,9 +266,8 @@ static void take_mode(struct inc_client *client, json_t *object)
 
 	ret = inc_authorize_change(inc_ndjson_identity(client->conn), &err);
 	ret = ret ?: inc_message_read(INC_MSG_SET_MODE, object, &said, &err);
-	sw = ret ? -1 : inc_topology_switch_by_name(client->ctl->topo, said.node);
-	if (!ret && sw < 0)
-		ret = inc_err_set(&err, ENOENT, "no switch '%.32s'", said.node);
+	sw = ret ?: inc_client_find_switch(client, said.node, &err);
+	ret = sw < 0 ? sw : 0;
 	if (!ret)
 		inc_ctl_step(client->ctl,
 			     &(struct inc_core_event){.kind = CORE_EVENT_SET_MODE,

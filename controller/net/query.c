@@ -484,8 +484,8 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		inc_ndjson_send_error(client->conn, EINVAL, NULL, "%s", err.msg);
 		return;
 	}
-	if (query.has_node && inc_topology_switch_by_name(client->ctl->topo, query.node) < 0) {
-		inc_ndjson_send_error(client->conn, ENOENT, NULL, "no switch '%.32s'", query.node);
+	if (query.has_node && inc_client_find_switch(client, query.node, &err) < 0) {
+		inc_ndjson_send_error(client->conn, ENOENT, NULL, "%s", err.msg);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {

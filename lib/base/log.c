@@ -76,20 +76,26 @@ static bool may_write(void)
 	return true;
 }
 
-/* Formats one line of the log with its newline. Returns its length. */
-static size_t compose(enum inc_log_level level, const char *text, char out[LINE_BYTES])
+void inc_log_time(uint64_t wall_ns, char out[INC_LOG_TIME_BYTES])
 {
-	const uint64_t now_ns = inc_wall_ns();
-	const time_t now_s = now_ns / INC_NSEC_PER_SEC;
-	json_t *line = NULL;
-	char time_text[32];
+	const time_t wall_s = wall_ns / INC_NSEC_PER_SEC;
 	struct tm tm;
 	size_t n;
 
-	gmtime_r(&now_s, &tm);
-	n = strftime(time_text, sizeof(time_text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(time_text + n, sizeof(time_text) - n, ".%03uZ",
-		 (unsigned int)(now_ns % INC_NSEC_PER_SEC / INC_NSEC_PER_MSEC));
+	gmtime_r(&wall_s, &tm);
+	n = strftime(out, INC_LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, INC_LOG_TIME_BYTES - n, ".%03uZ",
+		 (unsigned int)(wall_ns % INC_NSEC_PER_SEC / INC_NSEC_PER_MSEC));
+}
+
+/* Formats one line of the log with its newline. Returns its length. */
+static size_t compose(enum inc_log_level level, const char *text, char out[LINE_BYTES])
+{
+	char time_text[INC_LOG_TIME_BYTES];
+	json_t *line = NULL;
+	size_t n;
+
+	inc_log_time(inc_wall_ns(), time_text);
 	if (log_json)
 		line = json_pack("{s:s, s:s, s:s, s:s}", "time", time_text, "level",
 				 level_names[level], "program", log_program, "message", text);

@@ -9,6 +9,7 @@
 #define INC_LOG_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include "lib/base/rate.h"
 
 enum inc_log_level { INC_LOG_ERROR, INC_LOG_WARN, INC_LOG_INFO, INC_LOG_DEBUG };
@@ -25,6 +26,11 @@ void inc_log_sink(void (*sink)(const char *line, size_t len));
  * no room because its reader (a terminal, too) does not read. The next line that can be written
  * is preceded by one that has the number of dropped lines. */
 void inc_log_unblocked(const char *line, size_t len);
+
+/* Prints a time of the wall clock as the log does: "2026-11-25T03:00:14.497Z". */
+#define INC_LOG_TIME_BYTES 40
+void inc_log_time(uint64_t wall_ns, char out[INC_LOG_TIME_BYTES]);
+
 void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Limits how many lines are logged on account of one object, such as a peer. Lines beyond the

@@ -270,6 +270,14 @@ static int end_printing(void)
 	return 1;
 }
 
+/* Whether the first word asks for help as a command of other programs does. */
+static bool is_help(const struct inc_program *program, const char *word)
+{
+	return !strcmp(word, "help") &&
+	       (inc_opt_needs_command(program) || inc_opt_shares_table(program)) &&
+	       !find_command(program, word);
+}
+
 int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void *settings,
 		  const struct inc_command **command)
 {
@@ -277,6 +285,10 @@ int inc_opt_parse(const struct inc_program *program, int argc, char **argv, void
 	int (*check)(void *);
 	int ret;
 
+	if (*p.words && is_help(program, *p.words)) {
+		inc_opt_help(program, p.words[1] ? find_command(program, p.words[1]) : NULL);
+		return end_printing();
+	}
 	if (*p.words && !inc_opt_shares_table(program)) {
 		p.command = find_command(program, *p.words);
 		p.words += p.command != NULL;

@@ -113,15 +113,20 @@ static const struct inc_opt word_options[] = {
 	{},
 };
 
-static const struct inc_program
-	mixed = {.name = "mixed",
-		 .groups = {{mixed_options, 0},
-			    {shared_options, offsetof(struct settings, shared)}},
-		 .check = check},
-	rest = {.name = "rest", .groups = {{rest_options, 0}}},
-	optional = {.name = "optional", .groups = {{mixed_options, 0}}, .commands = commands},
-	needed = {.name = "needed", .commands = commands},
-	anywhere = {.name = "anywhere", .groups = {{word_options, 0}}, .commands = commands};
+static const struct inc_program mixed = {.name = "mixed",
+					 .groups = {{mixed_options, 0},
+						    {shared_options,
+						     offsetof(struct settings, shared)}},
+					 .check = check},
+				rest = {.name = "rest", .groups = {{rest_options, 0}}},
+				optional = {.name = "optional",
+					    .groups = {{mixed_options, 0}},
+					    .commands = commands},
+				needed = {.name = "needed", .about = "-", .commands = commands},
+				anywhere = {.name = "anywhere",
+					    .about = "-",
+					    .groups = {{word_options, 0}},
+					    .commands = commands};
 
 #define MAX_WORDS 20
 
@@ -266,6 +271,11 @@ static void test_commands(void **state)
 	assert_int_equal(parse(&anywhere, "two"), 2);
 	assert_int_equal(parse(&anywhere, "one one"), 2);
 	assert_int_equal(parse(&anywhere, "--flag"), 2);
+	/* help is a word for --help in programs that need a command, and an argument in others */
+	assert_int_equal(parse(&needed, "help"), 0);
+	assert_int_equal(parse(&needed, "help one"), 0);
+	assert_int_equal(parse(&anywhere, "help"), 0);
+	assert_int_equal(parse(&optional, "help"), parse(&optional, "other"));
 }
 
 static void test_sizes(void **state)
