@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/base/printing.h"
 #include "hostlib/tools/ha_perf.h"
 
@@ -13,6 +14,7 @@ static int report(struct ha_perf *perf, int (*print)(struct ha_perf *perf))
 {
 	int err;
 
+	inc_log_progress_end();
 	inc_printing_begin();
 	err = print(perf);
 	inc_printing_end();
@@ -33,6 +35,7 @@ static int run(struct ha_perf *perf)
 		if (!err)
 			err = report(perf, ha_report_size);
 	}
+	inc_log_progress_end();
 	return err;
 }
 

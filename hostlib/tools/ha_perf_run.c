@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/base/printing.h"
 #include "hostlib/tools/ha_perf.h"
 
@@ -45,6 +46,8 @@ static int note_iteration(struct ha_perf *perf, uint64_t took_ns)
 		times->room = room;
 	}
 	times->took_ns[times->count++] = took_ns;
+	inc_log_progress("%llu bytes: %llu iterations so far", (unsigned long long)times->bytes,
+			 (unsigned long long)times->count);
 	return 0;
 }
 

@@ -119,6 +119,18 @@ static uint64_t verify_all(const struct perf_call *call, long i, uint64_t *hash)
 	return wrong;
 }
 
+/* Shows on a terminal how far rank 0 has come. */
+static void show_progress(const struct perf_call *call, long i)
+{
+	const struct perf_opts *opts = call->opts;
+
+	if (call->rank == 0)
+		inc_log_progress("%s of %llu bytes: iteration %ld of %ld",
+				 inccl_collective_name(opts->collective),
+				 (unsigned long long)call->count * inccl_dtype_size(call->dtype), i,
+				 opts->iters);
+}
+
 static int run_size(const struct perf_call *call, struct inccl_collective_opts *how,
 		    struct result *result)
 {
@@ -136,6 +148,7 @@ static int run_size(const struct perf_call *call, struct inccl_collective_opts *
 	if (!opts->check)
 		fill_all(call, 0);
 	for (i = -opts->warmup; i < opts->iters; i++) {
+		show_progress(call, i);
 		if (opts->check)
 			fill_all(call, i);
 		if (opts->pause_ms)
@@ -266,6 +279,7 @@ static void print_result(const struct perf_call *call, const struct result *resu
 	struct perf_row row;
 
 	make_row(call, result, &row);
+	inc_log_progress_end();
 	if (call->opts->json)
 		print_json(call, &row, result);
 	else

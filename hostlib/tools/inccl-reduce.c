@@ -12,6 +12,9 @@
 #include "lib/base/log.h"
 #include "lib/base/outfile.h"
 
+/* A wait for the result is interrupted after so long, to show that it still lasts. */
+#define PROGRESS_MS 1000
+
 struct reduce_opts {
 	struct job job;
 	enum inccl_op op;
@@ -130,6 +133,24 @@ static int compare_files(struct reduce_opts *opts, const struct npy *npy)
 	return err;
 }
 
+/* Reduces the file's elements. A person at a terminal sees how long that takes. */
+static int reduce(struct reduce_opts *opts, const struct npy *npy,
+		  const struct inccl_collective_opts *how)
+{
+	const uint64_t start_ns = inc_now_ns();
+	struct inccl_request *request;
+	int err = inccl_allreduce_start(opts->job.comm, npy->data, npy->data, npy->count,
+					npy->dtype, opts->op, how, &request);
+
+	while (!err && (err = inccl_wait(request, PROGRESS_MS)) == -EAGAIN) {
+		inc_log_progress("reducing %zu bytes: %llu s so far", npy_bytes(npy),
+				 (unsigned long long)((inc_now_ns() - start_ns) / INC_NSEC_PER_SEC));
+		err = 0;
+	}
+	inc_log_progress_end();
+	return err;
+}
+
 static int run(struct reduce_opts *opts, const struct npy *npy)
 {
 	char refused[256] = "";
@@ -145,8 +166,7 @@ static int run(struct reduce_opts *opts, const struct npy *npy)
 	if (err)
 		return err;
 	start_ns = inc_now_ns();
-	err = inccl_allreduce(opts->job.comm, npy->data, npy->data, npy->count, npy->dtype,
-			      opts->op, &how);
+	err = reduce(opts, npy, &how);
 	if (err) {
 		if (refused[0])
 			inc_error("%s: %s", opts->in, refused);

@@ -182,6 +182,41 @@ void inc_log_unblocked(const char *line, size_t len)
 	pthread_mutex_unlock(&unblocked.lock);
 }
 
+/* The terminal shows a line of inc_log_progress(), which a thread that logs erases. */
+static bool shows_progress;
+
+#define ERASE_LINE "\r\033[K"
+
+void inc_log_progress(const char *fmt, ...)
+{
+	static int is_terminal = -1;
+	static uint64_t shown_at_ns;
+	char text[80]; /* a line that a terminal wraps could not be erased */
+	uint64_t now_ns;
+	va_list ap;
+
+	if (is_terminal < 0)
+		is_terminal = isatty(STDERR_FILENO);
+	if (!is_terminal)
+		return;
+	now_ns = inc_now_ns();
+	shown_at_ns = shown_at_ns ?: now_ns;
+	if (now_ns < shown_at_ns + INC_NSEC_PER_SEC)
+		return;
+	shown_at_ns = now_ns;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, ERASE_LINE "%s", text);
+	__atomic_store_n(&shows_progress, true, __ATOMIC_RELAXED);
+}
+
+void inc_log_progress_end(void)
+{
+	if (__atomic_exchange_n(&shows_progress, false, __ATOMIC_RELAXED))
+		fputs(ERASE_LINE, stderr);
+}
+
 void inc_log(enum inc_log_level level, const char *fmt, ...)
 {
 	int saved_errno = errno;
@@ -197,9 +232,11 @@ void inc_log(enum inc_log_level level, const char *fmt, ...)
 	va_end(ap);
 	inc_printable(text); /* the text may quote a peer, so it is made printable */
 	n = compose(level, text, line);
-	if (log_sink)
+	if (log_sink) {
 		log_sink(line, n);
-	else
+	} else {
+		inc_log_progress_end();
 		fwrite(line, 1, n, stderr);
+	}
 	errno = saved_errno;
 }

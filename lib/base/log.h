@@ -33,6 +33,13 @@ void inc_log_time(uint64_t wall_ns, char out[INC_LOG_TIME_BYTES]);
 
 void inc_log(enum inc_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* Shows how far the program has come, on a line of stderr that the next such call or the next line
+ * of the log overwrites. Does nothing if stderr is no terminal, or less than a second after the
+ * line before and after the first call. One thread at a time may call it. */
+void inc_log_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Erases that line if there is one. A program calls it before it prints to stdout. */
+void inc_log_progress_end(void);
+
 /* Limits how many lines are logged on account of one object, such as a peer. Lines beyond the
  * limit are dropped and counted, and the next one that is written is preceded by their number.
  * The owner sets name and the bounds of lines. */
