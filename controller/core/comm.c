@@ -407,6 +407,17 @@ refuse:
 	inc_act_refuse(member->client, -ret, &about, "%s", err.msg);
 }
 
+/* Reports once for each communicator of the members that the modes of its switches cost speed. */
+static void advise(const struct inc_comm *comm, struct inc_msg_made *made)
+{
+	if (inc_channel_of(comm->index) || !inc_comm_find_slow(comm, made))
+		return;
+	if (made->slow_floats)
+		inc_info("communicator %u: %s", comm->number, made->slow);
+	else
+		inc_warn("communicator %u: %s", comm->number, made->slow);
+}
+
 void inc_comm_configured(struct inc_comm *comm)
 {
 	const struct inc_group *group = comm->group;
@@ -446,6 +457,8 @@ void inc_comm_configured(struct inc_comm *comm)
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
 		inc_comm_offer_probes(comm, &made);
+		if (!rank)
+			advise(comm, &made);
 		peer->ip = sw->ports[host->port].ip.s_addr;
 		peer->udp_port = peer->udp_port ?: INC_ROCE_UDP_PORT;
 		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,

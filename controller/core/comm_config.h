@@ -54,6 +54,10 @@ void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, siz
  * request no ACKs. */
 void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *made);
 
+/* Stores in the answer to rank 0 why the modes of the switches cost speed, although they could be
+ * other ones. Returns false if they do not. */
+bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made);
+
 /* Sets the number of slots that the members' windows need, before there is a tree. */
 void inc_comm_choose_slots(struct inc_comm *comm);
 /* Negotiates the modes, sizes and form of floats that all switches of the tree and all members

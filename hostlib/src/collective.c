@@ -243,6 +243,8 @@ static void describe(const struct inccl_request *req)
 		       comm->number, inccl_collective_name(INC_DESC_COLL(req->desc)), elements,
 		       req->blocks, req->message_packets,
 		       comm->window_messages * comm->message_packets, comm->peer, floats);
+	if (way == INCCL_WAY_TWO_PASSES)
+		inccl_comm_log_slow(comm, true);
 }
 
 /* Admits a request: checks that its communicator has not failed, and registers its buffers. err

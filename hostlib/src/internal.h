@@ -262,6 +262,10 @@ struct inccl_communicator {
 	char device[64];
 	char peer[80];
 	char tree[INC_CONTROL_TREE_LEN];
+	/* The controller's report that the modes of the switches cost speed; "": there is none, or
+	 * it has been logged. slow_floats: it is about reductions of floats alone. */
+	char slow[INC_CONTROL_SLOW_LEN];
+	bool slow_floats;
 	/* The following two members are what resume.c sends to a controller that has restarted. */
 	char node[INC_CONTROL_SWITCH_LEN]; /* name of the switch of this rank */
 	struct inc_rc_end own;             /* this end of the connection to the switch */
@@ -508,6 +512,10 @@ int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit 
  * Called under the group's lock. */
 int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
 		     struct inc_err *err);
+
+/* Logs once that the modes of the switches cost speed, if the controller has reported that. floats:
+ * the caller reduces floats, so a report that is about these alone is logged. */
+void inccl_comm_log_slow(struct inccl_communicator *comm, bool floats);
 
 /* channels.c */
 /* Least number of bytes of a part into which a collective is cut. All ranks must use the same

@@ -124,6 +124,8 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->device, own->device, sizeof(comm->device));
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
+	memcpy(comm->slow, made->slow, sizeof(comm->slow));
+	comm->slow_floats = made->slow_floats;
 	return 0;
 }
 
@@ -164,6 +166,14 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 const char *inccl_comm_floats(const struct inccl_communicator *comm)
 {
 	return inc_float_forms[comm->native_floats ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED];
+}
+
+void inccl_comm_log_slow(struct inccl_communicator *comm, bool floats)
+{
+	if (!*comm->slow || comm->slow_floats != floats)
+		return;
+	inccl_log_line(comm->group->log, "slow: communicator %lld: %s", comm->number, comm->slow);
+	comm->slow[0] = '\0';
 }
 
 /* Requests a connection from the controller, and connects the endpoint. Called under the group's
@@ -212,6 +222,7 @@ int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
 		       comm->number, comm->device, comm->peer, comm->tree,
 		       inc_tree_modes[comm->mode], inccl_comm_floats(comm), comm->payload,
 		       comm->window_messages, comm->message_packets, comm->slots);
+	inccl_comm_log_slow(comm, false);
 	return 0;
 }
 

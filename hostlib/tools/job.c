@@ -139,30 +139,32 @@ int job_flush(void)
 	return ret;
 }
 
-/* Prints the lines of the library that name missing ranks (inccl.h, log). */
-static void print_waiting(void *ctx, const char *line)
+/* Prints those lines of the library's log that matter to a person (inccl.h, log): which ranks are
+ * missing, and which modes of switches cost speed. */
+static void print_line(void *ctx, const char *line)
 {
-	static const char waiting[] = "waiting: ";
+	static const char *const kinds[] = {"waiting: ", "slow: "};
 
-	if (!strncmp(line, waiting, sizeof(waiting) - 1))
-		inc_warn("%s", line);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strncmp(line, kinds[i], strlen(kinds[i])))
+			inc_warn("%s", line);
 }
 
-/* A person at a terminal sees for which ranks this one waits. With INCCL_DEBUG the library prints
- * all its lines itself. */
-static void watch_waits(struct job *job)
+/* At a terminal these lines are printed. With INCCL_DEBUG the library prints all its lines
+ * itself. */
+static void watch_log(struct job *job)
 {
 	const char *debug = getenv("INCCL_DEBUG");
 
 	if (isatty(STDERR_FILENO) && !(debug && !strcmp(debug, "1")))
-		job->group_opts.log = print_waiting;
+		job->group_opts.log = print_line;
 }
 
 int job_start(struct job *job)
 {
 	int err;
 
-	watch_waits(job);
+	watch_log(job);
 	job->group_opts.error = job->comm_opts.error = job->error;
 	job->group_opts.error_size = job->comm_opts.error_size = sizeof(job->error);
 	err = inccl_group_create(&job->group_opts, &job->group);

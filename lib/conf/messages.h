@@ -38,6 +38,7 @@ struct json_t; /* a JSON value; the library jansson defines this struct */
 #define INC_CONTROL_TRANSPORT_LEN 16 /* size of a transport's name */
 #define INC_CONTROL_PORT_LEN      16 /* size of a port's name */
 #define INC_CONTROL_TREE_LEN      160
+#define INC_CONTROL_SLOW_LEN      480 /* size of an advice about slow modes */
 /* Limit of the endpoints of a switch, which has at most one of each kind at each port. */
 #define INC_MAX_ENDPOINTS (INC_MAX_PORTS * INC_N_ENDPOINT_KINDS)
 

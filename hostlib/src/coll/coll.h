@@ -231,7 +231,8 @@ int inccl_floats_fill(struct inccl_request *req, struct inccl_bounce_slot *msg, 
 int inccl_floats_collect(struct inccl_request *req, const struct inccl_bounce_slot *msg,
 			 struct inc_err *err);
 /* Describes, as a text for the log, how the floats are reduced. Returns a number from 1 to 3, which
- * stands for that way. */
+ * stands for that way. The last one is a sum whose ranks agree on exponents first. */
+#define INCCL_WAY_TWO_PASSES 3
 unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, size_t size);
 
 #endif

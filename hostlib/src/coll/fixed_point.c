@@ -513,5 +513,5 @@ unsigned int inccl_floats_describe(const struct inccl_request *req, char *text, 
 		snprintf(text, size,
 			 ", in fixed point of %u bits, an exponent for %u elements agreed on first",
 			 f->fixed.bits, f->fixed.block);
-	return f->ordered ? 1 : f->scaled ? 2 : 3;
+	return f->ordered ? 1 : f->scaled ? 2 : INCCL_WAY_TWO_PASSES;
 }
