@@ -286,6 +286,10 @@ struct inccl_communicator {
 	/* Time at which something last arrived, or work began, on the clock `awake`. */
 	uint64_t moved_at_ns;
 	uint64_t moved_mark;
+	/* The last result arrived when the endpoint had completed result_mark messages, at
+	 * result_at_ns on the clock `awake`. wait_reports: reports about the wait since then. */
+	uint64_t result_mark, result_at_ns;
+	unsigned int wait_reports;
 	/* how long the thread that serves the endpoint polls before it sleeps */
 	struct inc_spin spin;
 	uint64_t spin_mark; /* value of moved_mark when that thread last looked */

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time limits of a communicator: it fails if nothing moves for too long. */
+/* Time limits of a communicator: it fails if nothing moves for too long, and before that it reports
+ * that it waits. */
 #include <errno.h>
 #include <stdio.h>
 #include "lib/base/clock.h"
+#include "lib/base/numbers.h"
+#include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
+
+/* A wait for results is reported after the first time, and then after each second one. */
+#define REPORT_FIRST_NS (5 * INC_NSEC_PER_SEC)
+#define REPORT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
 
 /* Returns when the first unfinished request of the communicator times out, if nothing moves until
  * then. The time is on the clock comm->awake. */
@@ -38,12 +45,53 @@ static uint64_t stall_at_ns(const struct inccl_communicator *comm)
 	return orphaned < at ? orphaned : at;
 }
 
+/* Returns since when the oldest request has got no result, on the clock comm->awake. */
+static uint64_t waits_since_ns(const struct inccl_communicator *comm)
+{
+	return comm->head && comm->head->begun_at_ns > comm->result_at_ns ? comm->head->begun_at_ns
+									  : comm->result_at_ns;
+}
+
+/* Returns when the communicator reports that it waits, if no result arrives until then. The first
+ * channel reports for all. */
+static uint64_t report_at_ns(const struct inccl_communicator *comm)
+{
+	if (comm->lead || !comm->head)
+		return UINT64_MAX;
+	return inc_awake_limit_at_ns(&comm->awake, waits_since_ns(comm),
+				     REPORT_FIRST_NS + comm->wait_reports * REPORT_NEXT_NS);
+}
+
+/* Reports a wait for results, if that is due. Packets of the peer, such as answers to probes, do not
+ * end a wait. So a rank that is late is reported although it causes no failure. */
+static void report_wait(struct inccl_communicator *comm, uint64_t now_ns)
+{
+	char what[300];
+
+	if (comm->ep->completed != comm->result_mark || !comm->head) {
+		comm->result_mark = comm->ep->completed;
+		comm->result_at_ns = now_ns;
+		comm->wait_reports = 0;
+		return;
+	}
+	if (now_ns < report_at_ns(comm))
+		return;
+	comm->wait_reports++;
+	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
+	inccl_log_line(comm->group->log,
+		       "waiting: communicator %lld of job %s has waited %llu s: %s%s", comm->number,
+		       comm->group->job,
+		       (unsigned long long)((now_ns - waits_since_ns(comm)) / INC_NSEC_PER_SEC),
+		       what, inccl_node_needs_network(comm->group) ? "; incctl waiting names the rank" : "");
+}
+
 void inccl_comm_check_stall(struct inccl_communicator *comm)
 {
 	char text[sizeof(comm->error_text)], what[300];
 	uint64_t mark = comm->ep->ops->moved(comm->ep->ch);
 	uint64_t now = inc_awake_now_ns(&comm->awake);
 
+	report_wait(comm, now);
 	if (mark != comm->moved_mark || !comm->head) {
 		comm->moved_mark = mark;
 		comm->moved_at_ns = now;
@@ -60,5 +108,5 @@ void inccl_comm_check_stall(struct inccl_communicator *comm)
 
 uint64_t inccl_comm_check_at_ns(const struct inccl_communicator *comm)
 {
-	return inc_awake_look_at_ns(&comm->awake, stall_at_ns(comm));
+	return inc_awake_look_at_ns(&comm->awake, inc_min64(stall_at_ns(comm), report_at_ns(comm)));
 }
