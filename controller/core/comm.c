@@ -410,7 +410,10 @@ refuse:
 /* Reports once for each communicator of the members that the modes of its switches cost speed. */
 static void advise(const struct inc_comm *comm, struct inc_msg_made *made)
 {
-	if (inc_channel_of(comm->index) || !inc_comm_find_slow(comm, made))
+	if (inc_channel_of(comm->index))
+		return;
+	made->has_slow = inc_comm_find_slow(comm, made);
+	if (!made->has_slow)
 		return;
 	if (made->slow_floats)
 		inc_info("communicator %u: %s", comm->number, made->slow);

@@ -179,7 +179,7 @@ void inc_comm_fail_channels(const struct inc_comm *comm, int rank);
 
 /* Function of the timer: the communicator's phase has reached its time limit. */
 void inc_comm_on_timeout(void *comm);
-/* Function of the wait's timer: reports to the members that wait for whom they wait. */
+/* Function of the wait's timer: reports to the members that wait which ranks are missing. */
 void inc_comm_on_wait(void *comm);
 
 /* Handles message failed, by which a member reports a failure. wrong and why are the same as for

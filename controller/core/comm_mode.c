@@ -151,7 +151,6 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
 	const bool ends = all_can(comm, INC_TERMINATION, false);
 	char command[200] = "no mode is known to all of them";
 
-	made->slow_floats = !mixed;
 	if (mixed && (ends || all_can(comm, INC_PASSTHROUGH, false)))
 		print_command(comm, ends ? INC_TERMINATION : INC_PASSTHROUGH, command,
 			      sizeof(command));
@@ -168,10 +167,12 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
 	    !all_can(comm, INC_TERMINATION, true))
 		return mixed;
 	print_command(comm, INC_TERMINATION, command, sizeof(command));
-	snprintf(made->slow, sizeof(made->slow),
-		 "floats are added as integers, in two passes; termination mode is 1.9 to 2.8 times "
-		 "as quick for 16 MiB of float32 (docs/modes.md): %s",
-		 command);
+	made->slow_floats = true;
+	snprintf(
+		made->slow, sizeof(made->slow),
+		"floats are added as integers, in two passes; termination mode is 1.9 to 2.8 times "
+		"as quick for 16 MiB of float32 (docs/modes.md): %s",
+		command);
 	return true;
 }
 

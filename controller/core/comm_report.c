@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Failures that members report with the message failed, and time limits of communicators, whose
- * members learn for whom they wait. Called by core.c and by timers. */
+ * members receive the names of missing ranks before that. Called by core.c and by timers. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -82,8 +82,8 @@ static bool waits(const struct inc_comm *comm, unsigned int rank)
 	       (comm->phase == COMM_CONFIGURED ? m->ready : m->asked);
 }
 
-/* Prints for whom the communicator waits. Returns false if it waits for no rank, and for no switch
- * that is not connected. */
+/* Prints the ranks, or the switch, for which the communicator waits. Returns false if it only waits
+ * for the answers of connected switches. */
 static bool describe_wait(const struct inc_comm *comm, char *buf, size_t size)
 {
 	const bool is_ready = comm->phase == COMM_CONFIGURED;

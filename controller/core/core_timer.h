@@ -35,8 +35,9 @@ void inc_core_timer_stop(struct inc_core_timer *timer);
 void inc_core_timers_run(struct inc_core *core);
 
 /*
- * A wait of members for other ranks. Its timer ends after 5 s, and then every 10 s, so that those
- * who wait can be told for whom they wait. The time limit of the wait is another timer.
+ * A wait of members for other ranks. Its timer ends after 5 s, and then every 10 s, and its
+ * function reports to the members which ranks are missing. The time limit of the wait is another
+ * timer.
  */
 struct inc_core_wait {
 	struct inc_core_timer timer;

@@ -23,10 +23,11 @@ struct view {
 };
 
 #define VIEW(only, function, none) (&(const struct view){only, function, none})
-#define NO_COMM "there is no communicator"
+#define NO_COMM                    "there is no communicator"
 
 static const struct inc_command commands[] = {
-	{"groups", "jobs, their members and states", .own = VIEW(true, incctl_print_groups, "there is no group")},
+	{"groups", "jobs, their members and states",
+	 .own = VIEW(true, incctl_print_groups, "there is no group")},
 	{"communicators", "communicators and their connections",
 	 .own = VIEW(false, incctl_print_communicators, NO_COMM)},
 	{"switches", "switches of the topology, connected or absent, and what each can do",
@@ -40,7 +41,8 @@ static const struct inc_command commands[] = {
 	{"ports", "ports of the switches", .own = VIEW(false, incctl_print_ports, NULL)},
 	{"counters", "every packet received, by what became of it (--check)",
 	 .own = VIEW(false, incctl_print_counters, NULL)},
-	{"events", "the last events of the switches", .own = VIEW(false, incctl_print_events, "no switch has reported an event")},
+	{"events", "the last events of the switches",
+	 .own = VIEW(false, incctl_print_events, "no switch has reported an event")},
 	{"waiting", "which chunk waits for which rank, since when",
 	 .own = VIEW(false, incctl_print_waiting, "no switch waits for a rank")},
 	{"status", "version, mode and age of the switches, what is in use",
@@ -192,8 +194,8 @@ static int flush(int ret)
 	return 1;
 }
 
-/* Counts what a view has shown of an answer: the rows of all switches, or the controller's. An error
- * of a switch counts as a row, because judge() reports it. */
+/* Counts what a view has shown of an answer: the rows of all switches, or the controller's. An
+ * error of a switch counts as a row, because judge() reports it. */
 static size_t count_rows(const json_t *data)
 {
 	const json_t *entry, *rows, *row, *missing;

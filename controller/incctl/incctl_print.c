@@ -409,7 +409,8 @@ static void add_rate(struct table *t, const json_t *object, const char *key)
 		add(t, "%.0f", rate);
 }
 
-/* Adds a cell with a rate of bytes in Gbit/s, as inccl-perf prints it, or "-" if there is no rate. */
+/* Adds a cell with a rate of bytes in Gbit/s, as inccl-perf prints it, or "-" if there is no rate.
+ */
 static void add_gbits(struct table *t, const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);

@@ -30,8 +30,8 @@
 #define SEGMENT_BYTES (32 << 20)
 #define SLOTS_LEAST   4
 
-/* A rank that waits for others reports that after the first time, and then after each second
- * one. */
+/* A rank that waits for others reports that when the wait has lasted for the first time, and then
+ * again and again when the second time has passed. */
 #define WAIT_FIRST_NS (5 * INC_NSEC_PER_SEC)
 #define WAIT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
 

@@ -50,7 +50,7 @@ struct inccl_node_note {
 	int32_t error; /* 0, or a positive errno that ends the creation */
 	/* of STEP_ASK: enum inccl_byte_order, and packets of a message as the caller wants */
 	uint32_t byte_order, message_packets;
-	int64_t index;  /* index of the communicator in its group */
+	int64_t index; /* index of the communicator in its group */
 	/* explanation of the error; of STEP_MEET the name of the meeting; of STEP_WAIT for whom the
 	 * first rank waits */
 	char text[320];

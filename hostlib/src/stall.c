@@ -8,7 +8,8 @@
 #include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
 
-/* A wait for results is reported after the first time, and then after each second one. */
+/* A wait for results is reported when it has lasted for the first time, and then again and again
+ * when the second time has passed. */
 #define REPORT_FIRST_NS (5 * INC_NSEC_PER_SEC)
 #define REPORT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
 
@@ -62,8 +63,8 @@ static uint64_t report_at_ns(const struct inccl_communicator *comm)
 				     REPORT_FIRST_NS + comm->wait_reports * REPORT_NEXT_NS);
 }
 
-/* Reports a wait for results, if that is due. Packets of the peer, such as answers to probes, do not
- * end a wait. So a rank that is late is reported although it causes no failure. */
+/* Reports a wait for results, if that is due. Packets of the peer, such as answers to probes, do
+ * not end a wait. So a rank that is late is reported although it causes no failure. */
 static void report_wait(struct inccl_communicator *comm, uint64_t now_ns)
 {
 	char what[300];
@@ -78,11 +79,11 @@ static void report_wait(struct inccl_communicator *comm, uint64_t now_ns)
 		return;
 	comm->wait_reports++;
 	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
-	inccl_log_line(comm->group->log,
-		       "waiting: communicator %lld of job %s has waited %llu s: %s%s", comm->number,
-		       comm->group->job,
-		       (unsigned long long)((now_ns - waits_since_ns(comm)) / INC_NSEC_PER_SEC),
-		       what, inccl_node_needs_network(comm->group) ? "; incctl waiting names the rank" : "");
+	inccl_log_line(
+		comm->group->log, "waiting: communicator %lld of job %s has waited %llu s: %s%s",
+		comm->number, comm->group->job,
+		(unsigned long long)((now_ns - waits_since_ns(comm)) / INC_NSEC_PER_SEC), what,
+		inccl_node_needs_network(comm->group) ? "; incctl waiting names the rank" : "");
 }
 
 void inccl_comm_check_stall(struct inccl_communicator *comm)

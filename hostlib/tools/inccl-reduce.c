@@ -143,8 +143,9 @@ static int reduce(struct reduce_opts *opts, const struct npy *npy,
 					npy->dtype, opts->op, how, &request);
 
 	while (!err && (err = inccl_wait(request, PROGRESS_MS)) == -EAGAIN) {
-		inc_log_progress("reducing %zu bytes: %llu s so far", npy_bytes(npy),
-				 (unsigned long long)((inc_now_ns() - start_ns) / INC_NSEC_PER_SEC));
+		inc_log_progress(
+			"reducing %zu bytes: %llu s so far", npy_bytes(npy),
+			(unsigned long long)((inc_now_ns() - start_ns) / INC_NSEC_PER_SEC));
 		err = 0;
 	}
 	inc_log_progress_end();

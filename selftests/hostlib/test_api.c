@@ -96,9 +96,9 @@ static void reports_of_the_controller_are_logged(void **state)
 	unsigned int lines = 0;
 	char error[256];
 
-	assert_int_equal(fake_controller_create(&f, answers, false, &group, error, count_waiting,
-						&lines),
-			 0);
+	assert_int_equal(
+		fake_controller_create(&f, answers, false, &group, error, count_waiting, &lines),
+		0);
 	assert_int_equal(inccl_group_destroy(group), 0);
 	fake_controller_stop(&f);
 	assert_int_equal(lines, 1);
