@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The promises of docs/promises.md under faults, with hosts on verbs: deaths of ranks and of the switch's daemon, and
-ranks that fork (see e2e/test_forked)."""
+ranks that fork (see e2e/test_programs)."""
 import glob
 import os
 import re
