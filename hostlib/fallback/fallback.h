@@ -16,10 +16,15 @@
 #include <sys/types.h>
 #include "hostlib/src/internal.h"
 #include "hostlib/include/inccl_fallback.h"
+#include "lib/base/awake.h"
 #include "lib/base/err.h"
 
 /* bytes of a result that one answer carries at most */
 #define INCCL_PEERS_CHUNK_BYTES 65536
+/* Time limit of a question. Longer limits are on the clock of lib/base/awake.h, which must be read
+ * several times a second. It is read between questions only, so a question takes less than half a
+ * second. */
+#define INCCL_PEERS_ASK_MS 400
 
 enum inccl_ask {
 	/* Has the rank the result of this collective? If it has not, it gives the collective up. */
@@ -73,7 +78,8 @@ int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_f
 void inccl_peers_close(struct inccl_peers *peers);
 
 /*
- * Asks a rank, and copies the bytes that the answer carries to data. Returns 0; -ECONNRESET if the
+ * Asks a rank, and copies the bytes that the answer carries to data. timeout_ms:
+ * INCCL_PEERS_ASK_MS at most. Returns 0; -ECONNRESET if the
  * rank's process does not exist any more; or -ETIMEDOUT, after which the caller may ask again.
  */
 int inccl_peers_ask(struct inccl_peers *peers, int rank, const struct inccl_question *question,
@@ -104,7 +110,8 @@ struct inccl_result {
 /* How another rank has answered the questions about one collective. */
 struct inccl_asked {
 	bool answered;
-	uint64_t silent_at_ns; /* time of the first question without an answer; 0: none */
+	/* time of the first question without an answer, on the clock `awake`; 0: none */
+	uint64_t silent_at_ns;
 };
 
 struct inccl_fallback {
@@ -128,6 +135,8 @@ struct inccl_fallback {
 	char text[64];
 	bool is_gone;              /* a rank is gone, which the reason names */
 	struct inccl_asked *asked; /* of each rank */
+	/* the clock of the time limits, and of the times below */
+	struct inc_awake awake;
 	/* the look at the other ranks during a wait */
 	int look_at;
 	uint64_t look_again_at_ns, waiting_since_ns, all_begun_at_ns;

@@ -29,7 +29,6 @@
 #define TIMEOUT_MS 600000
 /* A rank that cannot be reached for so long is gone. */
 #define GONE_NS  (30000 * INC_NSEC_PER_MSEC)
-#define ASK_MS   1000
 #define PAUSE_MS 2 /* between two rounds of questions */
 
 /* ---- questions of other ranks ---- */
@@ -107,6 +106,14 @@ void inccl_fallback_lose(struct inccl_fallback *f, const char *reason)
 		f->opts.lost(f->opts.context, f->reason);
 }
 
+/* Starts the clock of the limits anew, because it is not read between two waits. Returns the time
+ * by it. */
+static uint64_t begin_wait(struct inccl_fallback *f)
+{
+	f->awake = (struct inc_awake){0};
+	return inc_awake_now_ns(&f->awake);
+}
+
 /* Returns the reason of a loss that is a rank's. */
 static const char *gone_text(struct inccl_fallback *f, int rank)
 {
@@ -119,7 +126,7 @@ static const char *gone_text(struct inccl_fallback *f, int rank)
 static const char *look(struct inccl_fallback *f, size_t bytes)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = f->begun};
-	const uint64_t now_ns = inc_now_ns();
+	const uint64_t now_ns = inc_awake_now_ns(&f->awake);
 	struct inccl_answer reply;
 	int ret;
 
@@ -134,13 +141,14 @@ static const char *look(struct inccl_fallback *f, size_t bytes)
 		if (!ret && f->look_at != f->rank && reply.lost)
 			return "another rank has lost the switch";
 		if (ret || (f->look_at != f->rank && reply.begun < f->begun)) {
-			f->look_again_at_ns = inc_now_ns() + LOOK_AGAIN_NS;
+			f->look_again_at_ns = inc_awake_now_ns(&f->awake) + LOOK_AGAIN_NS;
 			return NULL;
 		}
 		if (++f->look_at == f->ranks)
-			f->all_begun_at_ns = inc_now_ns();
+			f->all_begun_at_ns = inc_awake_now_ns(&f->awake);
 	}
-	if (now_ns < f->all_begun_at_ns + STALL_NS + bytes / SLOW_BYTES * INC_NSEC_PER_SEC)
+	if (!inc_awake_past(&f->awake, f->all_begun_at_ns,
+			    STALL_NS + bytes / SLOW_BYTES * INC_NSEC_PER_SEC))
 		return NULL;
 	return "a collective makes no progress, although all ranks have begun it";
 }
@@ -152,7 +160,7 @@ static int finish(struct inccl_fallback *f, struct inccl_request *request, size_
 	const char *reason;
 	int ret;
 
-	f->waiting_since_ns = inc_now_ns();
+	f->waiting_since_ns = begin_wait(f);
 	f->look_at = 0;
 	f->look_again_at_ns = 0;
 	while ((ret = inccl_wait(request, slice_ms)) == -EAGAIN) {
@@ -222,15 +230,16 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
 
 /* Whether a rank is gone: its process does not exist any more, or it has not answered for long.
  * ret: the outcome of the last question */
-static bool is_gone(struct inccl_asked *asked, int ret)
+static bool is_gone(struct inccl_fallback *f, struct inccl_asked *asked, int ret)
 {
-	const uint64_t now_ns = inc_now_ns();
+	const uint64_t now_ns = inc_awake_now_ns(&f->awake);
 
 	if (!ret)
 		asked->silent_at_ns = 0;
 	else if (!asked->silent_at_ns)
 		asked->silent_at_ns = now_ns;
-	return ret == -ECONNRESET || (ret && now_ns - asked->silent_at_ns >= GONE_NS);
+	return ret == -ECONNRESET ||
+	       (ret && inc_awake_past(&f->awake, asked->silent_at_ns, GONE_NS));
 }
 
 /* Lets the framework make progress, because a rank that is asked may wait for a message. */
@@ -252,8 +261,8 @@ static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *t
 	while (question.offset < bytes) {
 		question.bytes = inc_min64(bytes - question.offset, INCCL_PEERS_CHUNK_BYTES);
 		ret = inccl_peers_ask(f->peers, rank, &question, &reply, to + question.offset,
-				      ASK_MS);
-		if (is_gone(&asked, ret))
+				      INCCL_PEERS_ASK_MS);
+		if (is_gone(f, &asked, ret))
 			return -ECONNRESET;
 		if (!ret && !reply.bytes)
 			return -ENODATA;
@@ -291,7 +300,7 @@ static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t 
 	struct inccl_answer reply;
 	int ret;
 
-	ret = inccl_peers_ask(f->peers, rank, &question, &reply, NULL, ASK_MS);
+	ret = inccl_peers_ask(f->peers, rank, &question, &reply, NULL, INCCL_PEERS_ASK_MS);
 	if (!ret && reply.has == INCCL_HAS_RESULT)
 		return !fetch(f, rank, number, to, bytes);
 	asked->answered = !ret;
@@ -301,7 +310,7 @@ static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t 
 			 rank);
 		return -EPROTO;
 	}
-	if (!is_gone(asked, ret))
+	if (!is_gone(f, asked, ret))
 		return 0;
 	asked->answered = true;
 	return unknown(f, rank, ret == -ECONNRESET ? "is gone" : "cannot be reached");
@@ -336,6 +345,7 @@ int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first,
 {
 	int gone = 0, ret;
 
+	begin_wait(f);
 	memset(f->asked, 0, f->ranks * sizeof(*f->asked));
 	f->asked[f->rank].answered = true;
 	if (first >= 0)
@@ -353,13 +363,15 @@ int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
 	struct inccl_answer reply;
 	int ret;
 
+	begin_wait(f);
 	for (int r = 0; r < f->ranks;) {
 		if (is_given_up(f, number))
 			return -ECANCELED;
 		ret = r == f->rank ? 0
-				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL, ASK_MS);
+				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL,
+						     INCCL_PEERS_ASK_MS);
 		/* a rank that is gone needs no result */
-		if (r == f->rank || is_gone(&asked, ret) || (!ret && reply.ended >= number)) {
+		if (r == f->rank || is_gone(f, &asked, ret) || (!ret && reply.ended >= number)) {
 			asked.silent_at_ns = 0;
 			r++;
 		} else {

@@ -23,6 +23,10 @@
  * the switch, or if it does not end within 10 seconds (and a second for each MB) after all ranks
  * have begun it. The communicator's timeout_ms does not count.
  *
+ * These limits do not count the time in which the rank's process stands still. A rank is gone if
+ * its process has ended, or if it cannot be reached for 30 seconds. A child of the process, by
+ * fork(), has none of its connections.
+ *
  * So ranks must reach each other by TCP, at a port that the kernel chooses. A question needs a
  * random token of 16 bytes, which the ranks exchange by gather(). The connections are not
  * encrypted. All ranks must have the same order of bytes.
@@ -90,8 +94,8 @@ struct inccl_fallback_opts {
 	int (*gather)(void *context, const void *mine, void *all, size_t bytes);
 	int (*repeat)(void *context, const struct inccl_fallback_call *call);
 	/* Called every few milliseconds of a wait, for frameworks whose messages need that. A
-	 * question to a rank that does not answer may delay it by a second. NULL: the framework
-	 * needs no calls. */
+	 * question to a rank that does not answer may delay it by half a second. NULL: the
+	 * framework needs no calls. */
 	void (*progress)(void *context);
 	/* Called once on each rank, when it has lost the switch, with the reason in one line. */
 	void (*lost)(void *context, const char *reason);
