@@ -20,6 +20,7 @@
 #include "lib/base/numbers.h"
 #include "lib/base/random.h"
 #include "lib/base/thread.h"
+#include "lib/net/hostport.h"
 #include "lib/net/race.h"
 #include "lib/net/wait.h"
 
@@ -34,12 +35,10 @@
 
 /* The message of a rank to the others by gather(). */
 struct card {
-	uint8_t token[16]; /* rank 0's counts */
-	uint8_t ip[16];
-	uint16_t port; /* in network order */
-	uint16_t family;
-	uint64_t keep_bytes; /* must be the same on all ranks */
-	uint32_t error;      /* errno, if this rank cannot take part */
+	uint8_t token[16];          /* rank 0's counts */
+	struct sockaddr_storage at; /* where the rank listens */
+	uint64_t keep_bytes;        /* must be the same on all ranks */
+	uint32_t error;             /* errno, if this rank cannot take part */
 	char text[TEXT_BYTES];
 };
 
@@ -53,6 +52,7 @@ struct asker {
 };
 
 struct inccl_peers {
+	struct inccl_peers *next; /* in the list `opened` */
 	int ranks;
 	uint8_t token[16];
 	struct card *cards;
@@ -69,8 +69,70 @@ struct inccl_peers {
 	bool has_thread;
 };
 
+/* ---- children ---- */
+
+/* A child of fork() has copies of all descriptors. The ranks that ask its parent after the parent's
+ * death would get no answer then, instead of a connection that is refused. So a child closes them
+ * at once. It must not close others, which have got the number of a closed one, so the descriptors
+ * of a rank change under the lock only. */
+static struct {
+	pthread_mutex_t lock;
+	struct inccl_peers *first;
+	int error; /* of the handlers */
+} opened = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void close_descriptors(struct inccl_peers *peers)
+{
+	for (unsigned int i = 2; i < peers->n; i++)
+		close(peers->pfd[i].fd);
+	for (int i = 0; i < peers->ranks; i++)
+		if (peers->fd[i] >= 0)
+			close(peers->fd[i]);
+	if (peers->listener >= 0)
+		close(peers->listener);
+	if (peers->stop_fd >= 0)
+		close(peers->stop_fd);
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&opened.lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&opened.lock);
+}
+
+static void in_child(void)
+{
+	for (struct inccl_peers *peers = opened.first; peers; peers = peers->next)
+		close_descriptors(peers);
+	opened.first = NULL;
+	pthread_mutex_unlock(&opened.lock);
+}
+
+static void add_fork_handlers(void)
+{
+	opened.error = -pthread_atfork(before_fork, after_fork, in_child);
+}
+
+static int enlist(struct inccl_peers *peers)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	/* without the lock, because a fork that waits for it may hold a lock of the C library */
+	pthread_once(&once, add_fork_handlers);
+	pthread_mutex_lock(&opened.lock);
+	peers->next = opened.first;
+	opened.first = peers;
+	pthread_mutex_unlock(&opened.lock);
+	return opened.error;
+}
+
 /* ---- the thread that answers ---- */
 
+/* Called under the lock. */
 static void drop_asker(struct inccl_peers *peers, unsigned int i)
 {
 	close(peers->pfd[i].fd);
@@ -93,25 +155,25 @@ static void drop_stranger(struct inccl_peers *peers)
 
 static void accept_asker(struct inccl_peers *peers)
 {
-	int fd = accept4(peers->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct asker *asker;
+	struct asker *asker = NULL;
+	int fd, error;
 
-	if (fd < 0) {
-		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-			inc_wait_poll(peers->pfd, 1, PAUSE_MS);
-		return;
-	}
-	fd = inc_fd_high(fd);
-	asker = fd < 0 ? NULL : calloc(1, sizeof(*asker));
-	if (!asker) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
-	if (peers->n == peers->most)
+	pthread_mutex_lock(&opened.lock);
+	fd = inc_fd_high(accept4(peers->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	error = fd < 0 ? -errno : 0;
+	if (fd >= 0)
+		asker = calloc(1, sizeof(*asker));
+	if (asker && peers->n == peers->most)
 		drop_stranger(peers);
-	peers->pfd[peers->n] = (struct pollfd){.fd = fd, .events = POLLIN};
-	peers->asker[peers->n++] = asker;
+	if (asker) {
+		peers->pfd[peers->n] = (struct pollfd){.fd = fd, .events = POLLIN};
+		peers->asker[peers->n++] = asker;
+	} else if (fd >= 0) {
+		close(fd);
+	}
+	pthread_mutex_unlock(&opened.lock);
+	if (inc_err_is_shortage(error))
+		inc_wait_poll(peers->pfd, 1, PAUSE_MS);
 }
 
 static bool is_question(const struct inccl_peers *peers, const struct inccl_question *question)
@@ -196,8 +258,11 @@ static void *serve(void *arg)
 			return NULL;
 		for (unsigned int i = peers->n - 1; i >= 2; i--)
 			if (peers->pfd[i].revents &&
-			    !serve_asker(peers, &peers->pfd[i], peers->asker[i]))
+			    !serve_asker(peers, &peers->pfd[i], peers->asker[i])) {
+				pthread_mutex_lock(&opened.lock);
 				drop_asker(peers, i);
+				pthread_mutex_unlock(&opened.lock);
+			}
 		if (peers->pfd[1].revents)
 			accept_asker(peers);
 	}
@@ -205,29 +270,27 @@ static void *serve(void *arg)
 
 /* ---- the start ---- */
 
-/* Finds the own address: the caller's, or that of the connection to the controller. */
+/* Finds the own address, with any port: the caller's, or that of the connection to the
+ * controller. */
 static int find_address(const struct inccl_communicator *comm, const char *text,
-			struct sockaddr_storage *at, socklen_t *len, struct inc_err *err)
+			struct sockaddr_storage *at, struct inc_err *err)
 {
 	struct sockaddr_in *v4 = (struct sockaddr_in *)at;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)at;
 	struct inccl_group *group = comm->group;
+	socklen_t len = sizeof(*at);
 	int ret = 0;
 
-	memset(at, 0, sizeof(*at));
-	*len = sizeof(*at);
 	if (!text) {
 		pthread_mutex_lock(&group->lock);
-		if (getsockname(group->stream.fd, (struct sockaddr *)at, len))
+		if (getsockname(group->stream.fd, (struct sockaddr *)at, &len))
 			ret = inc_err_set(err, ENOTCONN,
 					  "no connection to the controller has the own address");
 		pthread_mutex_unlock(&group->lock);
 	} else if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
 		at->ss_family = AF_INET;
-		*len = sizeof(*v4);
 	} else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
 		at->ss_family = AF_INET6;
-		*len = sizeof(*v6);
 	} else {
 		ret = inc_err_set(err, EINVAL, "address: '%.60s' is no address", text);
 	}
@@ -238,33 +301,19 @@ static int find_address(const struct inccl_communicator *comm, const char *text,
 	return ret;
 }
 
-static int listen_there(struct inccl_peers *peers, struct sockaddr_storage *at, socklen_t len,
-			struct inc_err *err)
+static int listen_there(struct inccl_peers *peers, struct sockaddr_storage *at, struct inc_err *err)
 {
+	socklen_t len = sizeof(*at);
+
+	pthread_mutex_lock(&opened.lock);
 	peers->listener =
 		inc_fd_high(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	pthread_mutex_unlock(&opened.lock);
 	if (peers->listener < 0 || bind(peers->listener, (struct sockaddr *)at, len) ||
 	    listen(peers->listener, peers->ranks) ||
 	    getsockname(peers->listener, (struct sockaddr *)at, &len))
 		return inc_err_set(err, errno, "port for the other ranks: %s", strerror(errno));
 	return 0;
-}
-
-static void write_card(const struct inccl_peers *peers, const struct sockaddr_storage *at,
-		       struct card *card)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)at;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)at;
-
-	memcpy(card->token, peers->token, sizeof(card->token));
-	card->family = at->ss_family;
-	if (at->ss_family == AF_INET6) {
-		memcpy(card->ip, &v6->sin6_addr, 16);
-		card->port = v6->sin6_port;
-	} else {
-		memcpy(card->ip, &v4->sin_addr, 4);
-		card->port = v4->sin_port;
-	}
 }
 
 static int start_thread(struct inccl_peers *peers, struct inc_err *err)
@@ -284,20 +333,18 @@ static int start_thread(struct inccl_peers *peers, struct inc_err *err)
 static int begin(struct inccl_peers *peers, const struct inccl_communicator *comm,
 		 const struct inccl_fallback_opts *opts, struct card *card, struct inc_err *err)
 {
-	struct sockaddr_storage at;
-	socklen_t len;
 	int ret;
 
 	ret = inc_random_bytes(peers->token, sizeof(peers->token), err);
 	if (ret)
 		return ret;
-	ret = find_address(comm, opts->address, &at, &len, err);
+	memcpy(card->token, peers->token, sizeof(card->token));
+	ret = find_address(comm, opts->address, &card->at, err);
 	if (ret)
 		return ret;
-	ret = listen_there(peers, &at, len, err);
+	ret = listen_there(peers, &card->at, err);
 	if (ret)
 		return ret;
-	write_card(peers, &at, card);
 	peers->stop_fd = inc_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (peers->stop_fd < 0)
 		return inc_err_set(err, errno, "eventfd: %s", strerror(errno));
@@ -362,24 +409,24 @@ static int try_next(struct inccl_peers *peers, int rank, struct inc_err *err)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_STATUS};
 	const int next = (rank + 1) % peers->ranks;
-	const uint64_t deadline_ns = deadline_after_ms(CONNECT_TIMEOUT_MS);
-	struct card *card = &peers->cards[next];
-	char ip[INET6_ADDRSTRLEN];
+	struct inccl_limit limit = inccl_limit_ms(CONNECT_TIMEOUT_MS);
 	struct inccl_answer reply;
+	struct inc_hostport at;
 	int ret = next == rank ? 0 : -EAGAIN;
 
 	/* the other rank may not know the token yet */
-	while (ret && inc_now_ns() < deadline_ns) {
-		ret = inccl_peers_ask(peers, next, &question, &reply, NULL, CONNECT_TIMEOUT_MS);
-		if (ret == -ECONNRESET)
-			break;
+	while (ret && ret != -ECONNRESET &&
+	       !inc_awake_past(&limit.awake, limit.began_at_ns, limit.limit_ns)) {
+		ret = inccl_peers_ask(peers, next, &question, &reply, NULL, INCCL_PEERS_ASK_MS);
 		if (ret)
 			inc_wait_poll(NULL, 0, RETRY_MS);
+		inc_awake_now_ns(&limit.awake);
 	}
-	inet_ntop(card->family, card->ip, ip, sizeof(ip));
-	return ret ? inc_err_set(err, EHOSTUNREACH, "it cannot reach rank %d at %s, port %u", next,
-				 ip, ntohs(card->port))
-		   : 0;
+	if (!ret || inc_hostport_name((struct sockaddr *)&peers->cards[next].at,
+				      sizeof(peers->cards[next].at), &at))
+		return ret;
+	return inc_err_set(err, EHOSTUNREACH, "it cannot reach rank %d at %s, port %s", next,
+			   at.host, at.port);
 }
 
 static void explain(struct card *card, int ret, const struct inc_err *err)
@@ -403,6 +450,8 @@ int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_f
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	peers->answer = fn;
 	peers->arg = arg;
+	/* also without a descriptor, because inccl_peers_close() takes it from the list */
+	ret = enlist(peers) ?: ret;
 	ret = ret ?: begin(peers, comm, opts, &card, err);
 	explain(&card, ret, err);
 	ret = exchange(peers, opts, &card, err);
@@ -419,21 +468,22 @@ int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_f
 
 void inccl_peers_close(struct inccl_peers *peers)
 {
+	struct inccl_peers **p;
+
 	if (!peers)
 		return;
 	if (peers->has_thread) {
 		inc_signal_fd(peers->stop_fd);
 		pthread_join(peers->thread, NULL);
 	}
-	while (peers->n > 2)
-		drop_asker(peers, 2);
-	for (int i = 0; i < peers->ranks; i++)
-		if (peers->fd[i] >= 0)
-			close(peers->fd[i]);
-	if (peers->listener >= 0)
-		close(peers->listener);
-	if (peers->stop_fd >= 0)
-		close(peers->stop_fd);
+	pthread_mutex_lock(&opened.lock);
+	for (p = &opened.first; *p != peers; p = &(*p)->next)
+		;
+	*p = peers->next;
+	close_descriptors(peers);
+	pthread_mutex_unlock(&opened.lock);
+	for (unsigned int i = 2; i < peers->n; i++)
+		free(peers->asker[i]);
 	free(peers->cards);
 	free(peers->fd);
 	free(peers->pfd);
@@ -445,24 +495,14 @@ void inccl_peers_close(struct inccl_peers *peers)
 
 static int connect_to(const struct card *card, uint64_t deadline_ns)
 {
-	struct sockaddr_storage at = {.ss_family = card->family};
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&at;
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&at;
 	const struct addrinfo one = {
-		.ai_family = card->family,
+		.ai_family = card->at.ss_family,
 		.ai_socktype = SOCK_STREAM,
-		.ai_addr = (struct sockaddr *)&at,
-		.ai_addrlen = card->family == AF_INET6 ? sizeof(*v6) : sizeof(*v4),
+		.ai_addr = (struct sockaddr *)&card->at,
+		.ai_addrlen = sizeof(card->at),
 	};
 	int fd, nodelay = 1;
 
-	if (card->family == AF_INET6) {
-		memcpy(&v6->sin6_addr, card->ip, 16);
-		v6->sin6_port = card->port;
-	} else {
-		memcpy(&v4->sin_addr, card->ip, 4);
-		v4->sin_port = card->port;
-	}
 	fd = inc_race_run(&one, deadline_ns);
 	if (fd >= 0)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, sizeof(nodelay));
@@ -548,8 +588,10 @@ int inccl_peers_ask(struct inccl_peers *peers, int rank, const struct inccl_ques
 	if (ret) {
 		/* An answer may still be on its way, so the next question needs another
 		 * connection. If the process is gone, that one is refused. */
+		pthread_mutex_lock(&opened.lock);
 		close(*fd);
 		*fd = -1;
+		pthread_mutex_unlock(&opened.lock);
 		return -ETIMEDOUT;
 	}
 	return 0;

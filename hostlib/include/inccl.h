@@ -57,9 +57,9 @@
  * A communicator has one thread for each channel. That of the first channel serves it while no
  * caller waits, and the others serve theirs all the time. A group has one, which receives from the
  * controller. Communicators whose transport is verbs share one more thread while any of them keeps
- * registrations for reuse: it notices when registered memory goes away. The library has no other
- * global state. All these threads block all signals. Each has a stack of 1 MiB, whatever
- * RLIMIT_STACK is, and a log callback may run on that stack.
+ * registrations for reuse: it notices when registered memory goes away. The library's only other
+ * global state is a list of fallbacks (inccl_fallback.h). All these threads block all signals. Each
+ * has a stack of 1 MiB, whatever RLIMIT_STACK is, and a log callback may run on that stack.
  *
  * The library's threads must run while the program computes, because the controller declares a rank
  * dead whose thread does not answer for 3 seconds (inc-controller --member-timeout-ms). Therefore
