@@ -37,7 +37,7 @@ enum inccl_has {
 	/* The rank has no result of the collective. After INCCL_ASK_RESULT it never gets one. */
 	INCCL_HAS_NONE,
 	INCCL_HAS_RESULT,
-	/* The rank had the result of the switch, and cannot give it any more. That is an error. */
+	/* The rank had the result, and cannot give it any more. Then another rank can. */
 	INCCL_HAS_HAD,
 };
 
@@ -110,6 +110,7 @@ struct inccl_result {
 /* How another rank has answered the questions about one collective. */
 struct inccl_asked {
 	bool answered;
+	bool had; /* INCCL_HAS_HAD */
 	/* time of the first question without an answer, on the clock `awake`; 0: none */
 	uint64_t silent_at_ns;
 };

@@ -304,12 +304,7 @@ static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t 
 	if (!ret && reply.has == INCCL_HAS_RESULT)
 		return !fetch(f, rank, number, to, bytes);
 	asked->answered = !ret;
-	if (!ret && reply.has == INCCL_HAS_HAD) {
-		snprintf(f->reason, sizeof(f->reason),
-			 "rank %d had the result of the collective, and has gone on without it",
-			 rank);
-		return -EPROTO;
-	}
+	asked->had = !ret && reply.has == INCCL_HAS_HAD;
 	if (!is_gone(f, asked, ret))
 		return 0;
 	asked->answered = true;
@@ -329,7 +324,7 @@ static int ask_ranks(struct inccl_fallback *f, int from, int end, uint64_t numbe
 			if (f->asked[r].answered)
 				continue;
 			ret = ask_one(f, r, number, to, bytes);
-			if (ret > 0 || ret == -EPROTO)
+			if (ret > 0)
 				return ret;
 			gone = ret ?: gone;
 			missing += !f->asked[r].answered;
@@ -338,6 +333,21 @@ static int ask_ranks(struct inccl_fallback *f, int from, int end, uint64_t numbe
 			pause_between(f);
 	} while (missing);
 	return gone;
+}
+
+/* None of the ranks has the result. Returns an error if one of them had it. That is a defect: a
+ * rank goes on without it only if a rank with the next large result keeps both until all have
+ * ended. */
+static int none(struct inccl_fallback *f)
+{
+	for (int r = 0; r < f->ranks; r++) {
+		if (!f->asked[r].had)
+			continue;
+		snprintf(f->reason, sizeof(f->reason),
+			 "rank %d had the result of the collective, and has gone on without it", r);
+		return -EPROTO;
+	}
+	return 0;
 }
 
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
@@ -350,10 +360,10 @@ int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first,
 	f->asked[f->rank].answered = true;
 	if (first >= 0)
 		gone = ask_ranks(f, first, first + 1, number, to, bytes);
-	if (gone > 0 || gone == -EPROTO)
+	if (gone > 0)
 		return gone;
-	ret = ask_ranks(f, 0, f->ranks, number, to, bytes);
-	return ret ?: gone;
+	ret = ask_ranks(f, 0, f->ranks, number, to, bytes) ?: gone;
+	return ret ?: none(f);
 }
 
 int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
