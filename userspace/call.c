@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <stdio.h>
+#include "lib/base/clock.h"
 #include "lib/proto/desc.h"
 #include "userspace/call.h"
 
@@ -90,4 +92,124 @@ void inc_call_text(char *text, size_t size, const struct inc_call *call,
 		n += describe(text + n, size - n, other);
 	if ((size_t)n < size)
 		compare(text + n, size - n, call, other);
+}
+
+/* A loss is reported when it has lasted for so long, with so many timeouts, and the peer has sent
+ * in so many windows. The back-off of the timer allows some more in this time. */
+#define LOST_NS       (450 * INC_NSEC_PER_MSEC)
+#define LOST_TIMEOUTS 3
+#define LOST_HEARD    2
+/* So many packets are sent again for each one that is sent for the first time, or acknowledged, if
+ * nearly all are lost. */
+#define RESENT_EACH 8
+/* time between two reports of a connection's loss */
+#define AGAIN_NS (10 * INC_NSEC_PER_SEC)
+/* A window ends later if it has one timeout alone, because few collectives are called. */
+#define LONG_WINDOW_NS (2 * INC_NSEC_PER_SEC)
+
+static struct inc_delivery_seen difference(const struct inc_delivery_seen *now,
+					   const struct inc_delivery_seen *before)
+{
+	return (struct inc_delivery_seen){
+		.acknowledged = now->acknowledged - before->acknowledged,
+		.clean = now->clean - before->clean,
+		.fresh = now->fresh - before->fresh,
+		.resent = now->resent - before->resent,
+		.timeouts = now->timeouts - before->timeouts,
+		.naks = now->naks - before->naks,
+		.heard = now->heard - before->heard,
+		.outstanding = now->outstanding,
+	};
+}
+
+/* Whether nearly all packets of a window were sent again, mostly after timeouts. NAKs show that
+ * some packets arrive, and after a single loss a NAK may cause a whole window to be sent again. */
+static bool is_heavy(const struct inc_delivery_seen *n)
+{
+	return n->timeouts && n->timeouts >= n->naks && n->resent >= RESENT_EACH * n->fresh &&
+	       n->resent >= RESENT_EACH * n->acknowledged;
+}
+
+bool inc_delivery_lost(struct inc_delivery *d, enum inc_loss loss, uint64_t now_ns)
+{
+	if (d->loss || (d->reported_at_ns && now_ns - d->reported_at_ns < AGAIN_NS))
+		return false;
+	d->loss = loss;
+	d->reported_at_ns = now_ns;
+	return true;
+}
+
+/* Handles a window in which the peer has acknowledged as usual. */
+static bool take_good(struct inc_delivery *d, const struct inc_delivery_seen *n)
+{
+	const bool was_lost = d->loss != INC_LOSS_NONE;
+
+	d->first_at_ns = 0;
+	d->suspect = n->timeouts && 10 * n->clean <= n->acknowledged;
+	if (2 * n->clean < n->acknowledged || 2 * n->resent > n->fresh + n->acknowledged)
+		return false;
+	d->loss = INC_LOSS_NONE;
+	return was_lost;
+}
+
+/* Handles a window in which nothing was acknowledged, or nearly all was sent again. */
+static bool take_bad(struct inc_delivery *d, const struct inc_delivery_seen *n,
+		     const struct inc_delivery_seen *seen, uint64_t now_ns)
+{
+	struct inc_delivery_seen all;
+
+	if (!d->first_at_ns) {
+		d->first = d->since;
+		d->first_at_ns = d->since_at_ns;
+		d->heard = 0;
+	}
+	d->heard += n->heard > 0;
+	all = difference(seen, &d->first);
+	return now_ns - d->first_at_ns >= LOST_NS && all.timeouts >= LOST_TIMEOUTS &&
+	       d->heard >= LOST_HEARD && inc_delivery_lost(d, INC_LOSS_ALL, now_ns);
+}
+
+bool inc_delivery_look(struct inc_delivery *d, const struct inc_delivery_seen *seen,
+		       uint64_t now_ns)
+{
+	const uint64_t age_ns = now_ns - d->since_at_ns;
+	struct inc_delivery_seen n;
+	bool changed = false;
+
+	if (d->since_at_ns && age_ns < INC_DELIVERY_WINDOW_NS)
+		return false;
+	n = difference(seen, &d->since);
+	if (d->since_at_ns && n.acknowledged && 10 * n.clean <= n.acknowledged && n.timeouts == 1 &&
+	    age_ns < LONG_WINDOW_NS)
+		return false;
+	if (d->since_at_ns && n.acknowledged && !is_heavy(&n))
+		changed = take_good(d, &n);
+	else if (d->since_at_ns && (n.acknowledged || n.outstanding) && (!n.naks || is_heavy(&n)))
+		changed = take_bad(d, &n, seen, now_ns);
+	else
+		d->first_at_ns = 0;
+	d->since = *seen;
+	d->since_at_ns = now_ns;
+	return changed;
+}
+
+void inc_delivery_text(char *text, size_t size, const struct inc_delivery *d, const char *who,
+		       uint32_t ip, uint64_t now_ns)
+{
+	const struct in_addr addr = {.s_addr = ip};
+	char name[INC_PEER_TEXT + INET_ADDRSTRLEN + 3], peer[INET_ADDRSTRLEN];
+
+	snprintf(name, sizeof(name), "%s (%s)", who, inet_ntop(AF_INET, &addr, peer, sizeof(peer)));
+	if (d->loss == INC_LOSS_ONCE)
+		snprintf(text, size, "%s receives what is sent to it only when that is sent again",
+			 name);
+	else if (d->loss == INC_LOSS_ALL)
+		snprintf(
+			text, size,
+			"%s sends, but nearly nothing that is sent to it arrives (%llu timeouts in "
+			"%llu ms)",
+			name, (unsigned long long)(d->since.timeouts - d->first.timeouts),
+			(unsigned long long)((now_ns - d->first_at_ns) / INC_NSEC_PER_MSEC));
+	else
+		snprintf(text, size, "what is sent to %s arrives again", name);
 }

@@ -4,14 +4,26 @@
  * communicator, and a query prints the configurations with the schemas that read files (config.h,
  * lib/conf/comm_conf.h).
  */
+#include <arpa/inet.h>
 #include <jansson.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/log.h"
 #include "userspace/switchd.h"
+#include "userspace/neighbour.h"
 
 struct inc_configured {
 	struct inc_comm_conf conf;
+	/* a text about what the ports lack, as it was last reported, or when the communicator was
+	 * made; "": they lack nothing */
+	char lacks[INC_PORT_REASON];
+	/* A peer may have sent nothing yet, so the kernel is asked whether it answers ARP
+	 * requests. */
+	bool awaits_peers;
+	uint32_t silent_ip;           /* address of a peer that does not answer; 0: there is none */
+	char silent[INC_PORT_REASON]; /* a text that names that peer */
 	LIST_ENTRY(inc_configured) entry;
 };
 
@@ -25,6 +37,61 @@ static struct inc_configured *find(const struct inc_daemon *d, uint32_t communic
 	return c;
 }
 
+/* Writes what the communicator's ports lack now. Returns 0, or -errno if they lack something. */
+static int look(const struct inc_daemon *d, const struct inc_comm_conf *conf,
+		char lacks[INC_PORT_REASON])
+{
+	struct inc_err err = {};
+	uint32_t conn;
+	const int ret = inc_ports_fit(d, conf, &conn, &err);
+
+	snprintf(lacks, INC_PORT_REASON, "%s", err.msg);
+	return ret;
+}
+
+/*
+ * Looks for a peer that has sent nothing and does not answer ARP requests. Writes a text that names
+ * it, or "". Makes the kernel ask for those that it does not know. A text stays until the peer
+ * answers, while the kernel asks again.
+ */
+static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *c)
+{
+	char ip[INET_ADDRSTRLEN], who[INC_PEER_TEXT] = "the parent";
+	enum inc_neighbour_answer answer;
+	const struct inc_engine_port *port;
+	struct inc_engine_conn conn;
+	struct inc_comm_at at;
+	bool silent = false;
+	uint32_t i;
+
+	c->awaits_peers = false;
+	if (!inc_daemon_find_comm(d, c->conf.communicator, &at))
+		return;
+	for (i = 0; !silent && i < at.comm.connections; i++) {
+		at.engine->ops->conn(at.engine, at.place, i, &conn);
+		port = inc_ports_find(d, conn.port);
+		if (conn.received || !port)
+			continue;
+		answer = inc_neighbour_answer(port->ifindex, (struct in_addr){conn.peer.ip});
+		if (answer == INC_NEIGHBOUR_KNOWN)
+			continue;
+		c->awaits_peers = true;
+		if (answer != INC_NEIGHBOUR_ASKED)
+			inc_neighbour_provoke(port->ifindex, (struct in_addr){conn.peer.ip});
+		silent = answer == INC_NEIGHBOUR_SILENT ||
+			 (answer == INC_NEIGHBOUR_ASKED && c->silent_ip == conn.peer.ip);
+	}
+	c->silent_ip = silent ? conn.peer.ip : 0;
+	if (!silent)
+		return;
+	if (!conn.up)
+		snprintf(who, sizeof(who), "rank %u", conn.rank);
+	snprintf(c->silent, sizeof(c->silent),
+		 "port %s: %s (%s) does not answer ARP requests: is it up, behind this port, and "
+		 "has it this address? (ip neigh show dev %s)",
+		 port->name, who, inet_ntop(AF_INET, &conn.peer.ip, ip, sizeof(ip)), port->name);
+}
+
 int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
 {
 	struct inc_configured *c = malloc(sizeof(*c));
@@ -32,6 +99,9 @@ int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
 	if (!c)
 		return -ENOMEM;
 	c->conf = *conf;
+	c->awaits_peers = d->client;
+	if (look(d, conf, c->lacks))
+		inc_ports_warn(d, conf);
 	LIST_INSERT_HEAD(&d->configured, c, entry);
 	return 0;
 }
@@ -51,6 +121,63 @@ void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
 			inc_rc_end_update(&c->peer, &peer[i].peer);
 			c->has_peer_psn = true;
 		}
+}
+
+/* Reports what the communicator's ports lack, or which peer is silent, if that has changed. */
+static void report(struct inc_daemon *d, struct inc_configured *c)
+{
+	struct inc_msg_event event = {.communicator = c->conf.communicator};
+	char lacks[INC_PORT_REASON];
+
+	if (!look(d, &c->conf, lacks) && c->silent_ip)
+		memcpy(lacks, c->silent, sizeof(lacks));
+	if (!strcmp(lacks, c->lacks))
+		return;
+	memcpy(c->lacks, lacks, sizeof(lacks));
+	event.kind = *lacks ? INC_EVENT_KIND_PORT_UNFIT : INC_EVENT_KIND_PORT_FIT;
+	snprintf(event.message, sizeof(event.message), "%s",
+		 *lacks ? lacks : "its ports are as it needs them again");
+	inc_event_notice(d, &event);
+}
+
+void inc_configured_watch(struct inc_daemon *d)
+{
+	struct inc_configured *c;
+
+	LIST_FOREACH (c, &d->configured, entry)
+		report(d, c);
+}
+
+void inc_configured_ask(struct inc_daemon *d)
+{
+	struct inc_configured *c;
+
+	LIST_FOREACH (c, &d->configured, entry) {
+		if (!c->awaits_peers)
+			continue;
+		find_silent_peer(d, c);
+		report(d, c);
+	}
+}
+
+const char *inc_configured_lacks_now(struct inc_daemon *d, uint32_t communicator)
+{
+	static char lacks[INC_PORT_REASON];
+	const struct inc_configured *c = find(d, communicator);
+
+	if (!c)
+		return "";
+	inc_ports_read_mtu(d);
+	if (!look(d, &c->conf, lacks))
+		snprintf(lacks, sizeof(lacks), "%s", c->lacks);
+	return lacks;
+}
+
+const char *inc_configured_lacks(const struct inc_daemon *d, uint32_t communicator)
+{
+	const struct inc_configured *c = find(d, communicator);
+
+	return c ? c->lacks : "";
 }
 
 void inc_configured_remove(struct inc_daemon *d, uint32_t communicator)

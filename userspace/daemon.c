@@ -1,37 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starts and stops all parts of the daemon, and creates and removes communicators. */
-#include <arpa/inet.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/notify.h"
 #include "lib/proto/roce.h"
-#include "userspace/instance.h"
 #include "userspace/interface.h"
 #include "userspace/links.h"
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
-
-/* Warns if the MTU of connection i's port is too small for the communicator's packets. It warns
- * only once for each port. */
-static void warn_mtu(const struct inc_comm_conf *conf, uint32_t i)
-{
-	const unsigned int need = INC_MAX_OVERHEAD + conf->payload;
-	const char *port = conf->conn[i].port;
-	unsigned int mtu;
-	uint32_t k;
-
-	for (k = 0; k < i; k++)
-		if (!strcmp(conf->conn[k].port, port))
-			return;
-	mtu = inc_interface_mtu(port);
-	if (mtu && mtu < need)
-		inc_warn("port %s: MTU %u is too small for payload %u of communicator %u, whose "
-			 "packets have up to %u bytes",
-			 port, mtu, conf->payload, conf->communicator, need);
-}
 
 static int open_ports(struct inc_daemon *d, struct inc_err *err)
 {
@@ -50,22 +30,12 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	return 0;
 }
 
-/* Warns if no interface has the connection's own address. Hosts send ARP requests for that address,
- * and the kernel answers only if it has the address. */
-static void warn_foreign_address(const struct inc_conn_conf *c)
-{
-	char text[INET_ADDRSTRLEN];
-
-	if (!inc_interface_has((struct in_addr){c->own.ip}))
-		inc_warn("port %s: no interface here has %s, so rank %u may not find it", c->port,
-			 inet_ntop(AF_INET, &c->own.ip, text, sizeof(text)), c->rank);
-}
-
 static void on_links(void *arg)
 {
 	struct inc_daemon *d = arg;
 
 	inc_ports_check(d);
+	inc_configured_ask(d);
 	if (d->client)
 		inc_client_check_ports(d->client);
 }
@@ -89,15 +59,30 @@ static void call_ports(const struct inc_daemon *d, struct inc_comm_conf *conf)
 	}
 }
 
+/* Refuses a communicator of the controller that cannot work, because its ports are not as it needs
+ * them. Its ranks get the reason at once. A file's communicator is made, because the operator may
+ * set up the ports later. */
+static int refuse_unfit(const struct inc_daemon *d, const struct inc_comm_conf *conf,
+			struct inc_err *err)
+{
+	struct inc_err why;
+	uint32_t conn;
+	int ret = d->client ? inc_ports_fit(d, conf, &conn, &why) : 0;
+
+	return ret ? inc_err_set(err, -ret, "communicator %u, rank %u: %s", conf->communicator,
+				 conf->conn[conn].rank, why.msg)
+		   : 0;
+}
+
 int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struct inc_err *err)
 {
 	struct inc_engine *e;
-	uint32_t i;
 	int ret;
 
 	inc_ports_check(d);
 	call_ports(d, conf);
-	ret = inc_engines_add_comm(d, conf, err);
+	ret = refuse_unfit(d, conf, err);
+	ret = ret ?: inc_engines_add_comm(d, conf, err);
 	if (ret)
 		return ret;
 	e = d->engine[conf->mode];
@@ -108,10 +93,6 @@ int inc_daemon_configure(struct inc_daemon *d, struct inc_comm_conf *conf, struc
 		if (!e->ops->remove_comm(e, conf->communicator, NULL))
 			inc_configured_remove(d, conf->communicator);
 		return ret;
-	}
-	for (i = 0; i < conf->n_conns; i++) {
-		warn_foreign_address(&conf->conn[i]);
-		warn_mtu(conf, i);
 	}
 	inc_info("communicator %u: %s mode, %u connections, payload %u, %u slots",
 		 conf->communicator, inc_modes_of_switch[conf->mode], conf->n_conns, conf->payload,
@@ -329,5 +310,6 @@ void inc_daemon_stop(struct inc_daemon *d)
 	if (d->base)
 		event_base_free(d->base);
 	inc_events_close(d);
+	free(d->addresses);
 	inc_config_free(&d->conf);
 }

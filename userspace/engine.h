@@ -25,6 +25,7 @@
 #include "lib/proto/maps.h"
 #include "lib/proto/rc_end.h"
 #include "loader/inc_limits.h"
+#include "userspace/call.h"
 
 struct inc_options;
 struct inc_settings;
@@ -66,7 +67,8 @@ struct inc_engine_usage {
 
 enum inc_port_condition {
 	INC_PORT_UP,
-	/* the interface is down; communicators can be created on it, and wait until it is up */
+	/* the interface is down; communicators of a file can be created on it, and wait until it is
+	 * up; those of a controller are refused */
 	INC_PORT_DOWN,
 	INC_PORT_LOST, /* the switch cannot use the port, so no communicator is created on it */
 };
@@ -98,6 +100,9 @@ struct inc_engine_port {
 	enum inc_port_condition condition;
 	/* why the port is not up, and how to repair that; "": the port is up */
 	char reason[INC_PORT_REASON];
+	unsigned int mtu;          /* 0: not known */
+	uint64_t no_carrier_at_ns; /* time when the port lost its carrier; 0: it has one, or is down
+				    */
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
 
@@ -138,9 +143,16 @@ struct inc_engine_comm {
 	_(T, retransmits, "packets", COUNTER, "packets sent again")                           \
 	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")              \
 	_(T, timeouts, "", COUNTER, "times that the peer did not acknowledge soon")           \
-	_(T, rtt_us, "microseconds", GAUGE, "round trip, smoothed; 0: not measured yet")
+	_(T, rtt_us, "microseconds", GAUGE, "round trip, smoothed; 0: not measured yet")      \
+	_(T, undelivered, "", GAUGE, "1: nearly nothing that is sent to the peer arrives at once")
 
-enum inc_conn_health { INC_CONN_IDLE, INC_CONN_ACTIVE, INC_CONN_UNRESPONSIVE, INC_CONN_ENDED };
+enum inc_conn_health {
+	INC_CONN_IDLE,
+	INC_CONN_ACTIVE,
+	INC_CONN_UNDELIVERED, /* nearly nothing that is sent to the peer arrives at once */
+	INC_CONN_UNRESPONSIVE,
+	INC_CONN_ENDED
+};
 
 struct inc_engine_conn {
 	bool up; /* the connection leads to the parent */
@@ -153,6 +165,7 @@ struct inc_engine_conn {
 	enum inc_conn_health health;
 	/* the peer was found unresponsive; this stays set after its communicator has ended */
 	bool unresponsive;
+	enum inc_loss loss; /* how much of what is sent to the peer is lost */
 	/* AETH syndrome that ended the connection or its communicator; 0: alive */
 	uint8_t error;
 	/* a word for why this connection failed; NULL: it has not failed, or the engine has no word

@@ -6,7 +6,13 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "userspace/interface.h"
 #include "userspace/switchd.h"
+
+/* The log has at most so many lines of notices at once, and then one line in each interval, because
+ * a port may have hundreds of communicators. */
+#define NOTICE_LINES       8
+#define NOTICE_INTERVAL_NS (10 * INC_NSEC_PER_SEC)
 
 int inc_events_open(struct inc_daemon *d)
 {
@@ -14,6 +20,8 @@ int inc_events_open(struct inc_daemon *d)
 	if (!d->events)
 		return -ENOMEM;
 	TAILQ_INIT(&d->events->failures);
+	d->events->notice_lines =
+		(struct inc_rate){.interval_ns = NOTICE_INTERVAL_NS, .burst = NOTICE_LINES};
 	return 0;
 }
 
@@ -95,56 +103,137 @@ void inc_event_forget(struct inc_daemon *d, uint32_t communicator)
 	}
 }
 
-static bool is_port_away(const struct inc_daemon *d, const char *name)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->n_ports; i++)
-		if (!strcmp(d->port[i].name, name))
-			return d->port[i].lost;
-	return false;
-}
-
 static bool lacks_port(const struct inc_daemon *d, const struct inc_comm_at *at)
 {
+	const struct inc_engine_port *port;
 	struct inc_engine_conn conn;
 	bool away = false;
 	uint32_t c;
 
 	for (c = 0; c < at->comm.connections && !away; c++) {
 		at->engine->ops->conn(at->engine, at->place, c, &conn);
-		away = is_port_away(d, conn.port);
+		port = inc_ports_find(d, conn.port);
+		away = port && port->lost;
 	}
 	return away;
 }
 
-/* Whether the peer of an event is still unresponsive. An event that names no rank is about the
- * parent. */
-static bool is_unresponsive(const struct inc_comm_at *at, const struct inc_msg_event *event)
+/* Finds the connection to the peer of an event. An event that names no rank is about the parent. */
+static bool find_conn(const struct inc_comm_at *at, const struct inc_msg_event *event,
+		      struct inc_engine_conn *out)
 {
-	struct inc_engine_conn conn;
 	uint32_t c;
 
 	for (c = 0; c < at->comm.connections; c++) {
-		at->engine->ops->conn(at->engine, at->place, c, &conn);
-		if (event->has_rank ? !conn.up && conn.rank == event->rank : conn.up)
-			return conn.unresponsive;
+		at->engine->ops->conn(at->engine, at->place, c, out);
+		if (event->n_ranks ? !out->up && out->rank == event->ranks[0] : out->up)
+			return true;
 	}
 	return false;
 }
 
 /* Whether the failure that an event reports still holds. An unresponsive peer may have answered
- * since. A lost port may be back, unless the communicator has ended because of it. */
+ * since, and packets may arrive again. A lost port may be back, unless the communicator has ended
+ * because of it. */
 bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event)
 {
-	const bool of_port = event->kind == INC_EVENT_KIND_PORT_LOST;
+	struct inc_engine_conn conn;
 	struct inc_comm_at at;
 
-	if (!of_port && event->kind != INC_EVENT_KIND_UNRESPONSIVE)
+	if (event->kind == INC_EVENT_KIND_PORT_UNFIT)
+		return *inc_configured_lacks(d, event->communicator);
+	if (event->kind != INC_EVENT_KIND_PORT_LOST && event->kind != INC_EVENT_KIND_UNRESPONSIVE &&
+	    event->kind != INC_EVENT_KIND_UNDELIVERED)
 		return true;
 	if (!inc_daemon_find_comm(d, event->communicator, &at))
 		return false;
-	return of_port ? at.comm.ended || lacks_port(d, &at) : is_unresponsive(&at, event);
+	if (event->kind == INC_EVENT_KIND_PORT_LOST)
+		return at.comm.ended || lacks_port(d, &at);
+	return find_conn(&at, event, &conn) &&
+	       (event->kind == INC_EVENT_KIND_UNRESPONSIVE ? conn.unresponsive
+							   : conn.loss != INC_LOSS_NONE);
+}
+
+/* Writes the likely causes of a loss, and how to find or remove them. */
+static void advise(const char *port, enum inc_loss loss, char *buf, size_t size)
+{
+	char driver[INC_INTERFACE_DRIVER];
+
+	inc_interface_driver(port, driver);
+	if (loss == INC_LOSS_ALL)
+		snprintf(buf, size,
+			 "the port, the cable or a filter of the peer drops it (ethtool -S %s, ip "
+			 "-s "
+			 "link show dev %s)",
+			 port, port);
+	else if (!strcmp(driver, "veth"))
+		snprintf(buf, size,
+			 "the other end of this veth may lack NAPI (ip netns exec NETNS ethtool -K "
+			 "DEV gro on, at the peer)");
+	else
+		snprintf(buf, size,
+			 "driver %s may lack ndo_xdp_xmit, or may need an XDP program at the peer "
+			 "(ethtool -S %s)",
+			 *driver ? driver : "of this port", port);
+}
+
+/* Puts the port's name before the text of an event about lost packets, and advice behind it. */
+static void complete(const struct inc_daemon *d, struct inc_msg_event *event)
+{
+	char text[sizeof(event->message)], advice[144];
+	struct inc_engine_conn conn;
+	struct inc_comm_at at;
+
+	if (!inc_daemon_find_comm(d, event->communicator, &at) || !find_conn(&at, event, &conn))
+		return;
+	memcpy(text, event->message, sizeof(text));
+	if (event->kind == INC_EVENT_KIND_DELIVERED) {
+		snprintf(event->message, sizeof(event->message), "port %s: %.280s", conn.port,
+			 text);
+		return;
+	}
+	advise(conn.port, conn.loss, advice, sizeof(advice));
+	snprintf(event->message, sizeof(event->message), "port %s: %.150s: %.140s", conn.port, text,
+		 advice);
+}
+
+/* Adds to the report of a peer what the switch's own ports lack. */
+static void add_lack(struct inc_daemon *d, struct inc_msg_event *event)
+{
+	const char *lacks = inc_configured_lacks_now(d, event->communicator);
+	const size_t n = strlen(event->message);
+
+	if (*lacks)
+		snprintf(event->message + n, sizeof(event->message) - n, "; %s", lacks);
+}
+
+static void log_notice(struct inc_events *events, const struct inc_msg_event *event)
+{
+	if (inc_event_is_notice(event->kind) &&
+	    inc_rate_take(&events->notice_lines, 1, inc_now_ns())) {
+		events->unlogged++;
+		return;
+	}
+	inc_warn("%s: communicator %u, chunk %llu: %s", inc_event_info[event->kind].name,
+		 event->communicator, (unsigned long long)event->r, event->message);
+	if (inc_event_is_notice(event->kind) && events->unlogged) {
+		inc_warn("%u more such events were not logged (incctl events)", events->unlogged);
+		events->unlogged = 0;
+	}
+}
+
+const char *inc_event_of_port(const struct inc_daemon *d, const char *port)
+{
+	const struct inc_failure *f;
+	struct inc_engine_conn conn;
+	struct inc_comm_at at;
+
+	TAILQ_FOREACH (f, &d->events->failures, entry)
+		if (f->event.kind == INC_EVENT_KIND_UNDELIVERED &&
+		    inc_daemon_find_comm(d, f->event.communicator, &at) &&
+		    find_conn(&at, &f->event, &conn) && conn.loss && !strcmp(conn.port, port))
+			return f->event.message;
+	return NULL;
 }
 
 /* Stores an event and sends it to the controller. */
@@ -164,10 +253,15 @@ void inc_event_notice(void *arg, const struct inc_msg_event *notice)
 	struct inc_msg_event event = *notice;
 	struct inc_daemon *d = arg;
 
-	inc_warn("%s: communicator %u, chunk %llu: %s", inc_event_info[event.kind].name,
-		 event.communicator, (unsigned long long)event.r, event.message);
+	if (event.kind == INC_EVENT_KIND_UNDELIVERED || event.kind == INC_EVENT_KIND_DELIVERED)
+		complete(d, &event);
+	else if (event.kind == INC_EVENT_KIND_UNRESPONSIVE ||
+		 event.kind == INC_EVENT_KIND_CONNECTION_ERROR)
+		add_lack(d, &event);
+	log_notice(d->events, &event);
 	spread(d, &event);
-	remember(d->events, &event);
+	if (event.kind != INC_EVENT_KIND_DELIVERED && event.kind != INC_EVENT_KIND_PORT_FIT)
+		remember(d->events, &event);
 }
 
 void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text)

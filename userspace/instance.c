@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include "lib/base/log.h"
 #include "loader/inc_limits.h"
-#include "userspace/instance.h"
+#include "userspace/switchd.h"
 
 /* Whether dir is a directory that belongs to this process's user and into which no other user can
  * write. */

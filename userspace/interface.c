@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include "lib/base/log.h"
 #include "userspace/interface.h"
 
@@ -22,6 +29,32 @@ void inc_interface_warn_down(const char *ifname)
 		inc_warn("port %s has no carrier: no host reaches it", ifname);
 }
 
+/* Asks the interface's driver. question is a struct of linux/ethtool.h, whose first member is the
+ * command. Returns 0, or -1 if there is no such interface, or its driver does not answer. */
+static int ask_driver(const char *ifname, void *question)
+{
+	struct ifreq ifr = {.ifr_data = question};
+	struct inc_interface_place place;
+	int fd, ret;
+
+	if (inc_interface_find(ifname, &place))
+		return -1;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	ret = ioctl(fd, SIOCETHTOOL, &ifr);
+	close(fd);
+	return ret;
+}
+
+void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
+{
+	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	snprintf(out, INC_INTERFACE_DRIVER, "%s", ask_driver(ifname, &info) ? "" : info.driver);
+}
+
 static bool is_ipv4(const struct ifaddrs *a)
 {
 	return a->ifa_addr && a->ifa_addr->sa_family == AF_INET;
@@ -32,17 +65,23 @@ static struct in_addr ipv4_of(const struct ifaddrs *a)
 	return ((const struct sockaddr_in *)a->ifa_addr)->sin_addr;
 }
 
-bool inc_interface_has(struct in_addr ip)
+int inc_interface_addresses(struct in_addr **out)
 {
 	struct ifaddrs *list, *a;
-	bool found = false;
+	int n = 0, ret;
 
+	*out = NULL;
 	if (getifaddrs(&list))
-		return true;
-	for (a = list; a && !found; a = a->ifa_next)
-		found = is_ipv4(a) && ipv4_of(a).s_addr == ip.s_addr;
+		return -errno;
+	for (a = list; a; a = a->ifa_next)
+		n += is_ipv4(a);
+	*out = calloc(n + 1, sizeof(**out));
+	ret = *out ? n : -ENOMEM;
+	for (a = list, n = 0; *out && a; a = a->ifa_next)
+		if (is_ipv4(a))
+			(*out)[n++] = ipv4_of(a);
 	freeifaddrs(list);
-	return found;
+	return ret;
 }
 
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)

@@ -31,10 +31,14 @@ void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *ou
  * address is "" and the MTU 0. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 
+/* Writes the name of the interface's driver to out, or "" if it is not known. */
+#define INC_INTERFACE_DRIVER 32
+void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER]);
+
 /* Logs a warning if hosts cannot reach the port, because it is down or has no carrier. */
 void inc_interface_warn_down(const char *ifname);
-/* Whether any interface of this machine has the address. Returns true as well if the addresses
- * cannot be read. */
-bool inc_interface_has(struct in_addr ip);
+/* Reads all IPv4 addresses of this machine into *out, which the caller frees. Returns their number,
+ * or -errno. */
+int inc_interface_addresses(struct in_addr **out);
 
 #endif

@@ -53,6 +53,10 @@ static int on_link(const struct nlmsghdr *nlh, void *data)
 			snprintf(link->name, sizeof(link->name), "%s", mnl_attr_get_str(attr));
 		else if (mnl_attr_get_type(attr) == IFLA_XDP)
 			link->xdp_id = xdp_id_of(attr);
+		else if (mnl_attr_get_type(attr) == IFLA_MTU)
+			link->mtu = mnl_attr_get_u32(attr);
+		else if (mnl_attr_get_type(attr) == IFLA_CARRIER)
+			link->no_carrier = !mnl_attr_get_u8(attr);
 	}
 	return MNL_CB_OK;
 }
@@ -189,7 +193,8 @@ int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *
 	w->fn = fn;
 	w->arg = arg;
 	w->nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	if (!w->nl || mnl_socket_bind(w->nl, RTMGRP_LINK, MNL_SOCKET_AUTOPID) < 0) {
+	if (!w->nl ||
+	    mnl_socket_bind(w->nl, RTMGRP_LINK | RTMGRP_IPV4_IFADDR, MNL_SOCKET_AUTOPID) < 0) {
 		ret = inc_err_set(err, errno, "the interfaces cannot be watched: %s",
 				  strerror(errno));
 		goto fail;

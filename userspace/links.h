@@ -26,7 +26,9 @@ struct inc_link {
 	/* the operator has set the interface up (IFF_UP); the carrier may be missing all the
 	 * same */
 	bool up;
-	uint32_t xdp_id; /* id of the interface's XDP program; 0: none */
+	bool no_carrier;  /* no signal comes from the other end of the cable */
+	unsigned int mtu; /* 0: not known */
+	uint32_t xdp_id;  /* id of the interface's XDP program; 0: none */
 };
 
 /* Reads all interfaces into *out, which the caller frees. Returns their number, or -errno. -EINTR
@@ -38,8 +40,8 @@ const struct inc_link *inc_link_called(const struct inc_link *list, int n, const
 
 struct inc_links_watch;
 
-/* Calls fn soon after any interface has changed, and every second as well, because the kernel sends
- * no message when a bpf_link is detached. */
+/* Calls fn soon after any interface or IPv4 address has changed, and every second as well, because
+ * the kernel sends no message when a bpf_link is detached. */
 int inc_links_watch_start(struct event_base *base, void (*fn)(void *arg), void *arg,
 			  struct inc_links_watch **out, struct inc_err *err);
 void inc_links_watch_stop(struct inc_links_watch *w);

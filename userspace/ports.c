@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Attaches the switch's ports, which all engines share, follows their interfaces, and reports ports
- * that are lost or back. The daemon calls all functions on its only thread.
+ * that are lost or back. Finds out whether ports are as communicators need them. The daemon calls
+ * all functions on its only thread.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/proto/roce.h"
+#include "userspace/interface.h"
 #include "userspace/links.h"
 #include "userspace/switchd.h"
+
+/* Time without a carrier after which a communicator cannot use the port. Some drivers take the link
+ * down for a moment when an XDP program is attached. */
+#define NO_CARRIER_NS (2 * INC_NSEC_PER_SEC)
 
 /* Finds the interface of a port: the same interface as before, whatever its name is now. If that is
  * gone, it is one that was created again under the port's last name or first name. A port that had
@@ -34,6 +43,10 @@ static const struct inc_link *link_of(const struct inc_daemon *d,
 
 static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 {
+	const bool no_carrier = link && link->up && link->no_carrier;
+
+	port->mtu = link ? link->mtu : 0;
+	port->no_carrier_at_ns = no_carrier ? port->no_carrier_at_ns ?: inc_now_ns() : 0;
 	port->condition = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
 	port->gone = !link;
 	port->reason[0] = '\0';
@@ -121,13 +134,147 @@ static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *li
 	return lost;
 }
 
+/* Reads the addresses of this machine. Returns true if they have changed. */
+static bool read_addresses(struct inc_daemon *d)
+{
+	struct in_addr *now;
+	const int n = inc_interface_addresses(&now);
+	const bool changed =
+		n != d->n_addresses || (n > 0 && memcmp(now, d->addresses, n * sizeof(*now)) != 0);
+
+	free(d->addresses);
+	d->addresses = now;
+	d->n_addresses = n;
+	return changed;
+}
+
+/* Whether no interface here has the address, as far as the addresses are known. */
+static bool is_foreign(const struct inc_daemon *d, uint32_t ip)
+{
+	int i = 0;
+
+	while (i < d->n_addresses && d->addresses[i].s_addr != ip)
+		i++;
+	return d->n_addresses > 0 && i == d->n_addresses;
+}
+
+void inc_ports_read_mtu(struct inc_daemon *d)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->n_ports; i++)
+		d->port[i].mtu = inc_interface_mtu(d->port[i].name);
+	d->ports_changed = true;
+}
+
+const struct inc_engine_port *inc_ports_find(const struct inc_daemon *d, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->n_ports; i++)
+		if (!strcmp(d->port[i].name, name))
+			return &d->port[i];
+	return NULL;
+}
+
+static bool lacks_carrier(const struct inc_engine_port *port)
+{
+	return port->no_carrier_at_ns && inc_now_ns() - port->no_carrier_at_ns >= NO_CARRIER_NS;
+}
+
+/* Whether the port is as a connection of the communicator needs it. */
+static int check_fit(const struct inc_daemon *d, const struct inc_engine_port *port,
+		     const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
+		     struct inc_err *err)
+{
+	const unsigned int need = INC_MAX_OVERHEAD + conf->payload;
+	char ip[INET_ADDRSTRLEN];
+
+	/* a port that is lost, although its interface is there, lacks something of passthrough mode
+	 */
+	if (port->condition == INC_PORT_LOST && (port->gone || conf->mode == INC_PASSTHROUGH))
+		return inc_err_set(err, ENODEV, "%s", port->reason);
+	if (port->condition == INC_PORT_DOWN)
+		return inc_err_set(err, ENETDOWN, "%s", port->reason);
+	if (lacks_carrier(port))
+		return inc_err_set(err, ENOLINK,
+				   "port %s has no carrier: connect its cable, and set the other "
+				   "end up",
+				   port->name);
+	if (port->mtu && port->mtu < need)
+		return inc_err_set(
+			err, EMSGSIZE,
+			"port %s: MTU %u is too small for payload %u, whose packets have "
+			"up to %u bytes (ip link set dev %s mtu %u)",
+			port->name, port->mtu, conf->payload, need, port->name, need);
+	if (is_foreign(d, c->own.ip)) {
+		inet_ntop(AF_INET, &c->own.ip, ip, sizeof(ip));
+		return inc_err_set(
+			err, EADDRNOTAVAIL,
+			"port %s: no interface here has %s, so the peer does not find the "
+			"switch (ip addr add %s/PREFIX dev %s)",
+			port->name, ip, ip, port->name);
+	}
+	return 0;
+}
+
+int inc_ports_fit(const struct inc_daemon *d, const struct inc_comm_conf *conf, uint32_t *conn,
+		  struct inc_err *err)
+{
+	const struct inc_engine_port *port;
+	uint32_t c;
+	int ret = 0;
+
+	for (c = 0; !ret && c < conf->n_conns; c++) {
+		port = inc_ports_find(d, conf->conn[c].port);
+		ret = port ? check_fit(d, port, conf, &conf->conn[c], err) : 0;
+		*conn = c;
+	}
+	return ret;
+}
+
+/* Whether an earlier connection of the communicator is at the same port. */
+static bool is_again(const struct inc_comm_conf *conf, uint32_t conn)
+{
+	uint32_t c = 0;
+
+	while (strcmp(conf->conn[c].port, conf->conn[conn].port) != 0)
+		c++;
+	return c < conn;
+}
+
+void inc_ports_warn(const struct inc_daemon *d, const struct inc_comm_conf *conf)
+{
+	const struct inc_engine_port *port;
+	struct inc_err err;
+	uint32_t c;
+	int ret;
+
+	for (c = 0; c < conf->n_conns; c++) {
+		port = inc_ports_find(d, conf->conn[c].port);
+		ret = port && !is_again(conf, c) ? check_fit(d, port, conf, &conf->conn[c], &err)
+						 : 0;
+		if (ret == -EMSGSIZE || ret == -EADDRNOTAVAIL)
+			inc_warn("communicator %u: %s", conf->communicator, err.msg);
+	}
+}
+
+/* Whether something has changed on which it depends whether a port is as communicators need it. */
+static bool has_changed(const struct inc_engine_port *port, const struct inc_engine_port *was)
+{
+	return port->condition != was->condition || port->mtu != was->mtu ||
+	       strcmp(port->name, was->name) != 0 || strcmp(port->reason, was->reason) != 0 ||
+	       /* the time without a carrier counts, so the port is looked at again */
+	       port->no_carrier_at_ns || was->no_carrier_at_ns;
+}
+
 void inc_ports_check(struct inc_daemon *d)
 {
 	struct inc_engine_port was, seen, *port;
 	const struct inc_link *link;
 	struct inc_link *list;
 	int n = inc_links_read(&list);
-	bool lost;
+	bool lost, changed = read_addresses(d);
 	uint32_t i;
 
 	if (n < 0 && d->ports_unread != -n)
@@ -147,7 +294,11 @@ void inc_ports_check(struct inc_daemon *d)
 		port->lost = port->condition != INC_PORT_UP;
 		port->losses += was.condition == INC_PORT_UP && (lost || port->lost);
 		report(d, port, &was);
+		changed |= has_changed(port, &was);
 	}
 	free(list);
 	inc_configured_rename(d);
+	if (changed || d->ports_changed)
+		inc_configured_watch(d);
+	d->ports_changed = false;
 }

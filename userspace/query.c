@@ -94,6 +94,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 		[INC_PORT_UP] = "up", [INC_PORT_DOWN] = "down", [INC_PORT_LOST] = "lost"};
 	json_t *list, *v;
 	struct inc_interface_stats stats;
+	const char *reason;
 	size_t i;
 
 	/* check the ports now, so that the answer has their present condition */
@@ -105,7 +106,8 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 		inc_interface_read_stats(port->name, &stats);
 		json_object_set_new(v, "ifindex", json_integer(port->ifindex));
 		json_object_set_new(v, "state", json_string(states[port->condition]));
-		json_object_set_new(v, "reason", json_string(port->reason));
+		reason = *port->reason ? port->reason : inc_event_of_port(d, port->name);
+		json_object_set_new(v, "reason", json_string(reason ?: ""));
 		INC_FOR_ENGINES (d, e)
 			if (e->ops->tell_port)
 				e->ops->tell_port(e, i, v);
@@ -119,6 +121,7 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 	static const char *const health[] = {
 		[INC_CONN_IDLE] = "idle",
 		[INC_CONN_ACTIVE] = "active",
+		[INC_CONN_UNDELIVERED] = "undelivered",
 		[INC_CONN_UNRESPONSIVE] = "unresponsive",
 		[INC_CONN_ENDED] = "ended",
 	};

@@ -15,7 +15,6 @@
 #include "lib/net/lines.h"
 #include "lib/net/listen.h"
 #include "lib/base/log.h"
-#include "userspace/instance.h"
 #include "userspace/switchd.h"
 
 #define MAX_CLIENTS 16

@@ -175,14 +175,15 @@ static bool is_first(const struct inc_events *events, const struct inc_failure *
 }
 
 /* Returns the first failure of each communicator that still holds, for "hello". on_welcome() sends
- * the others. */
+ * the others, and notices, which end no communicator. */
 static json_t *first_failures(struct inc_daemon *d)
 {
 	json_t *list = json_array();
 	struct inc_failure *f;
 
 	TAILQ_FOREACH (f, &d->events->failures, entry) {
-		f->told = inc_event_stands(d, &f->event) && is_first(d->events, f);
+		f->told = !inc_event_is_notice(f->event.kind) && inc_event_stands(d, &f->event) &&
+			  is_first(d->events, f);
 		if (f->told)
 			json_array_append_new(list, inc_message_new(INC_MSG_EVENT, &f->event));
 	}

@@ -9,7 +9,9 @@
 #include <sys/queue.h>
 #include <event2/event.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include "lib/base/err.h"
+#include "lib/base/rate.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/net/ndjson.h"
 #include "lib/net/scrape.h"
@@ -57,6 +59,8 @@ struct inc_events {
 	struct inc_msg_event kept[INC_EVENTS_KEPT];
 	uint32_t n_kept;
 	TAILQ_HEAD(, inc_failure) failures; /* failures of communicators that exist */
+	struct inc_rate notice_lines;       /* limit of the log's lines about notices */
+	uint32_t unlogged;                  /* number of events that this limit kept from the log */
 };
 
 struct inc_client;
@@ -77,6 +81,9 @@ struct inc_daemon {
 	struct inc_engine *engine[INC_N_MODES]; /* engine of each mode; NULL: not opened yet */
 	struct inc_engine_port port[INC_MAX_PORTS];
 	uint32_t n_ports;
+	struct in_addr *addresses; /* IPv4 addresses of this machine, when it was last looked */
+	int n_addresses;           /* their number; 0 or -errno: not known */
+	bool ports_changed;        /* the next check shall look at all communicators' ports */
 	int ports_unread; /* errno of the last attempt to read the interfaces; 0: it worked */
 	LIST_HEAD(, inc_configured) configured;
 	struct inc_events *events;
@@ -147,6 +154,18 @@ int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *e
 /* Compares all ports with the kernel's interfaces, updates their condition and names, repairs what
  * has been lost, and reports changes. */
 void inc_ports_check(struct inc_daemon *d);
+/* Logs a warning for each port whose MTU or address does not fit the communicator. Ports that are
+ * down were reported before. */
+void inc_ports_warn(const struct inc_daemon *d, const struct inc_comm_conf *conf);
+/* Reads the MTUs of all ports, for a report that cannot wait for the next check. */
+void inc_ports_read_mtu(struct inc_daemon *d);
+/* Returns the port that has this name at present, or NULL. */
+const struct inc_engine_port *inc_ports_find(const struct inc_daemon *d, const char *name);
+/* Whether the ports of a communicator are as it needs them: up, with a carrier, and with an MTU and
+ * addresses that fit, as they were at the last check. Returns 0, or -errno with a text that names
+ * the port and a remedy. conn: the connection that lacks something. */
+int inc_ports_fit(const struct inc_daemon *d, const struct inc_comm_conf *conf, uint32_t *conn,
+		  struct inc_err *err);
 
 /* configured.c: stores the configurations of the communicators, for queries. */
 int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf);
@@ -156,6 +175,17 @@ void inc_configured_remove(struct inc_daemon *d, uint32_t communicator);
 void inc_configured_free(struct inc_daemon *d);
 /* Replaces the ports' names in settings and communicators by their present names. */
 void inc_configured_rename(struct inc_daemon *d);
+/* Reports communicators whose ports no longer are as they need them, and those of which that is
+ * over. Called when something about the ports has changed. */
+void inc_configured_watch(struct inc_daemon *d);
+/* Does the same for new communicators with peers that have sent nothing and do not answer ARP
+ * requests. Called about once a second. */
+void inc_configured_ask(struct inc_daemon *d);
+/* Returns what the communicator's ports lack now, as inc_ports_fit() writes it, with the MTUs that
+ * the ports have now. The text lasts until the next call. */
+const char *inc_configured_lacks_now(struct inc_daemon *d, uint32_t communicator);
+/* Returns what the communicator's ports lack, as inc_ports_fit() writes it; "": nothing. */
+const char *inc_configured_lacks(const struct inc_daemon *d, uint32_t communicator);
 /* The switch's role in the communicator's tree: "leaf" if its children are hosts, "spine" if some
  * of them are switches, or "root". */
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicator);
@@ -175,6 +205,9 @@ void inc_events_close(struct inc_daemon *d);
 /* Whether the failure that an event reports still holds. */
 bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
+/* Returns the text of an event that reports that packets which are sent at the port are lost, while
+ * that is so. NULL: there is none. */
+const char *inc_event_of_port(const struct inc_daemon *d, const char *port);
 
 /* query.c: answers a "query" message on the connection from which the message came. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
@@ -196,6 +229,15 @@ void inc_figures_switch(const struct inc_daemon *d, json_t *families);
 void inc_figures_comm(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *families);
 /* Prints one part of a scrape. It is an inc_scrape_part, whose arg is the daemon. */
 bool inc_figures_part(void *arg, struct inc_scrape_at *part, FILE *out);
+
+/* instance.c: the directory for files of the daemon's instances. It is INC_RUN_DIR or, for a user
+ * who may not write there, a directory of that user, which is created if it does not exist. Returns
+ * NULL, with the reason in err, if there is no such directory. */
+const char *inc_run_dir(struct inc_err *err);
+/* Locks the instance. The daemon holds the lock while it runs, and the kernel releases it however
+ * the daemon ends. Returns the descriptor of the lock, or -EBUSY if another daemon holds it. */
+int inc_instance_lock(const char *instance, struct inc_err *err);
+void inc_instance_unlock(const char *instance, int fd);
 
 /* query_server.c: the socket <instance>.sock in inc_run_dir() */
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out,

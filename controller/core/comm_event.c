@@ -299,6 +299,27 @@ static void report_port(const struct inc_core_switch *sw, const struct inc_msg_e
 			 inc_switch_name(sw), info->name);
 }
 
+/* Passes a switch's notice to the members of its communicator, which goes on. */
+static void pass_notice(struct inc_core_switch *sw, const struct inc_msg_event *said)
+{
+	const bool is_over =
+		said->kind == INC_EVENT_KIND_PORT_FIT || said->kind == INC_EVENT_KIND_DELIVERED;
+	const struct inc_comm *comm = find_running(sw, said->communicator);
+	struct inc_msg_notice notice = {.communicator = said->communicator};
+
+	if (!comm || (comm->phase != COMM_CONFIGURED && comm->phase != COMM_STARTED))
+		return;
+	if (!is_over)
+		snprintf(notice.message, sizeof(notice.message), "switch %s: %s",
+			 inc_switch_name(sw), said->message);
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		struct inc_core_client *client = comm->group->members[rank].client;
+
+		if (client && comm->members[rank].asked && !comm->members[rank].destroyed)
+			inc_act_send(client, INC_MSG_NOTICE, &notice);
+	}
+}
+
 void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
 	const struct inc_event_info *info = &inc_event_info[said->kind];
@@ -328,6 +349,8 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 		 said->communicator, said->message);
 	if (said->kind == INC_EVENT_KIND_ENDED)
 		take_end(sw, said->communicator);
+	if (inc_event_is_notice(said->kind))
+		pass_notice(sw, said);
 	if (!report.code)
 		return;
 	snprintf(report.text, sizeof(report.text), "%s", text);

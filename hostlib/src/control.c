@@ -224,6 +224,14 @@ static void receive_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, msg.code, rank, text);
 }
 
+static void receive_notice(struct inccl_group *group, const json_t *object)
+{
+	struct inc_msg_notice notice = {};
+
+	if (!inc_message_read(INC_MSG_NOTICE, object, &notice, NULL))
+		inccl_comms_notice(group, &notice);
+}
+
 /* Whether an error of the controller is temporary. It lacked descriptors, memory or time, and
  * closed the connection without reading RESUME, so it may accept the next attempt. */
 static bool passing(int error)
@@ -342,6 +350,8 @@ static int receive_object(struct inccl_group *group, json_t *object)
 	pthread_mutex_lock(&group->lock);
 	if (inc_message_is(type, INC_MSG_FAILED))
 		receive_failed(group, object);
+	else if (inc_message_is(type, INC_MSG_NOTICE))
+		receive_notice(group, object);
 	else if (inc_message_is(type, INC_MSG_ERROR))
 		receive_error(group, object);
 	else if (inc_message_is(type, INC_MSG_RESUMED) && group->link == LINK_RESUMING)

@@ -294,6 +294,8 @@ struct inccl_communicator {
 	struct inc_spin spin;
 	uint64_t spin_mark; /* value of moved_mark when that thread last looked */
 
+	/* a switch's report that may explain a time limit; "": there is none, or it is over */
+	char notice[512];
 	int error; /* 0, or a positive errno with which the communicator has failed */
 	int failed_rank;
 	char error_text[600];
@@ -543,6 +545,9 @@ void inccl_comm_report(struct inccl_communicator *comm, enum inccl_report_event 
  * second one returns when the first one must be called next. */
 void inccl_comm_check_stall(struct inccl_communicator *comm);
 uint64_t inccl_comm_check_at_ns(const struct inccl_communicator *comm);
+/* stall.c. Stores a switch's notice for the error of a later time limit. Called with the group's
+ * lock held. */
+void inccl_comms_notice(struct inccl_group *group, const struct inc_msg_notice *notice);
 /* Lets the communicator progress: receives results, posts and sends messages, and finishes
  * requests. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Time limits of a communicator: it fails if nothing moves for too long, and before that it reports
- * that it waits. */
+ * that it waits. The error has what a switch has reported that may explain it. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/numbers.h"
 #include "hostlib/node/node.h"
@@ -12,6 +13,8 @@
  * when the second time has passed. */
 #define REPORT_FIRST_NS (5 * INC_NSEC_PER_SEC)
 #define REPORT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
+/* Size of the text of what the channel waits for, if a switch's notice follows it. */
+#define NOTICED_WHAT 120
 
 /* Returns when the first unfinished request of the communicator times out, if nothing moves until
  * then. The time is on the clock comm->awake. */
@@ -91,6 +94,7 @@ void inccl_comm_check_stall(struct inccl_communicator *comm)
 	char text[sizeof(comm->error_text)], what[300];
 	uint64_t mark = comm->ep->ops->moved(comm->ep->ch);
 	uint64_t now = inc_awake_now_ns(&comm->awake);
+	size_t n;
 
 	report_wait(comm, now);
 	if (mark != comm->moved_mark || !comm->head) {
@@ -101,13 +105,35 @@ void inccl_comm_check_stall(struct inccl_communicator *comm)
 	if (now < stall_at_ns(comm))
 		return;
 	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
+	/* a switch's notice explains more than what the channel waits for, so that leaves room */
+	if (*comm->notice)
+		what[NOTICED_WHAT - 1] = '\0';
 	snprintf(text, sizeof(text), "%s: nothing has moved for %llu ms%s: %s", comm->peer,
 		 (unsigned long long)((now - comm->moved_at_ns) / INC_NSEC_PER_MSEC),
 		 comm->orphan_at_ns ? " and the controller is gone" : "", what);
+	n = strlen(text);
+	if (*comm->notice)
+		snprintf(text + n, sizeof(text) - n, "; %s", comm->notice);
 	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
 }
 
 uint64_t inccl_comm_check_at_ns(const struct inccl_communicator *comm)
 {
 	return inc_awake_look_at_ns(&comm->awake, inc_min64(stall_at_ns(comm), report_at_ns(comm)));
+}
+
+void inccl_comms_notice(struct inccl_group *group, const struct inc_msg_notice *notice)
+{
+	struct inccl_communicator *comm;
+
+	for (comm = group->comms; comm; comm = comm->next) {
+		if (comm->number != notice->communicator)
+			continue;
+		pthread_mutex_lock(&comm->lock);
+		snprintf(comm->notice, sizeof(comm->notice), "%s", notice->message);
+		pthread_mutex_unlock(&comm->lock);
+		inccl_log_line(group->log, "communicator %lld: %s", comm->number,
+			       *notice->message ? notice->message
+						: "what a switch reported is over");
+	}
 }

@@ -30,6 +30,13 @@ enum inc_event_about {
 	_(PORT_LOST, port_lost, ENETDOWN, PORT,                                                   \
 	  "a port of the switch is lost, or it is down and a communicator waits for it")          \
 	_(PORT_BACK, port_back, 0, PORT, "a port of the switch works again")                      \
+	_(PORT_UNFIT, port_unfit, 0, PORT,                                                        \
+	  "a port is down, has no carrier, or has another MTU or address than a communicator "    \
+	  "needs, or a peer there does not answer ARP requests")                                  \
+	_(PORT_FIT, port_fit, 0, PORT, "the communicator's ports are as it needs them again")     \
+	_(UNDELIVERED, undelivered, 0, PEER,                                                      \
+	  "nearly nothing that the switch sends to a peer arrives at once")                       \
+	_(DELIVERED, delivered, 0, PEER, "what the switch sends to that peer arrives again")      \
 	_(ENDED, ended, 0, PEER,                                                                  \
 	  "a neighbour switch has ended the communicator, and that switch reports the cause")     \
 	_(STOPPED, stopped, ENETRESET, SWITCH,                                                    \
@@ -42,6 +49,15 @@ enum inc_event_kind {
 		INC_EVENT_KIND_OTHER, /* a kind whose name the receiver does not know */
 	INC_EVENT_KIND_MAX
 };
+
+/* Whether an event of this kind is a notice, which ends no communicator. The controller passes it
+ * to the communicator's members, which add it to the error if a time limit ends their call later.
+ */
+static inline _Bool inc_event_is_notice(enum inc_event_kind kind)
+{
+	return kind == INC_EVENT_KIND_PORT_UNFIT || kind == INC_EVENT_KIND_PORT_FIT ||
+	       kind == INC_EVENT_KIND_UNDELIVERED || kind == INC_EVENT_KIND_DELIVERED;
+}
 
 /* The name of INC_EVENT_KIND_OTHER in logs and metrics. */
 #define INC_EVENT_OTHER "other"

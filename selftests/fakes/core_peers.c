@@ -158,6 +158,8 @@ static void deliver(struct core_peers *peers, struct peers_member *m, enum inc_m
 	case INC_MSG_FAILED:
 		take_failed(m);
 		break;
+	case INC_MSG_NOTICE:
+		break;
 	case INC_MSG_ERROR:
 		peers_refused(m);
 		break;

@@ -410,6 +410,7 @@ static void check_story(const struct cluster_rank *rank, const char *what)
 			    (cluster.terminated_at_ns && (strstr(rank->error, "switch s") ||
 							  strstr(rank->error, "left the group"))) ||
 			    (cluster.port.goes && (strstr(rank->error, "its interface is gone") ||
+						   strstr(rank->error, "is down (ip link set") ||
 						   strstr(rank->error, "does not exist here") ||
 						   /* a hello lacked the port, so the switch
 						    * connects again */

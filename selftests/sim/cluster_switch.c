@@ -17,7 +17,6 @@
 #include "rdma.h"
 #include "selftests/unit/frame.h"
 #include "sim.h"
-#include "userspace/instance.h"
 #include "userspace/interface.h"
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
@@ -222,6 +221,11 @@ void inc_instance_unlock(const char *instance, int fd)
 {
 }
 
+void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
+{
+	out[0] = '\0';
+}
+
 void inc_interface_warn_down(const char *ifname)
 {
 }
@@ -231,9 +235,10 @@ unsigned int __wrap_inc_interface_mtu(const char *ifname)
 	return WIRE_FRAME_MOST;
 }
 
-bool inc_interface_has(struct in_addr ip)
+int inc_interface_addresses(struct in_addr **out)
 {
-	return true;
+	*out = NULL;
+	return 0;
 }
 
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out)

@@ -3,7 +3,7 @@
 #include <string.h>
 #include "neighbour.h"
 #include "sim.h"
-#include "userspace/xdp/neighbour.h"
+#include "userspace/neighbour.h"
 
 #define NEIGHBOURS                 32
 #define ASK_MIN_NS                 10000
@@ -85,6 +85,11 @@ int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
 	if (n)
 		n->known = false;
 	return 0;
+}
+
+enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr addr)
+{
+	return INC_NEIGHBOUR_KNOWN;
 }
 
 /* The kernel resolves the address on the link. The request or the answer may be lost. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One neighbour table for the kernels of all machines, which is possible because no two ports share
- * an address. It replaces userspace/xdp/neighbour.c.
+ * an address. It replaces userspace/neighbour.c.
  */
 #ifndef SIM_NEIGHBOUR_H
 #define SIM_NEIGHBOUR_H

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
+#include "userspace/call.h"
 #include "userspace/term/arithmetic.h"
 #include "userspace/term/comm.h"
 #include "lib/channel/channel.h"
@@ -33,6 +34,7 @@ struct comm_end {
 	enum inc_term_reason lost_for;
 	/* numbers of messages received, sent and acknowledged */
 	uint64_t received, sent, acknowledged;
+	struct inc_delivery delivery; /* whether what is sent to the peer arrives */
 };
 
 struct inc_term_comm {

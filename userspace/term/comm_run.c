@@ -196,10 +196,49 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 const struct inc_channel_handler inc_term_comm_handler = {
 	.message = on_message, .sent = on_sent, .lost = on_lost};
 
+/* Looks whether what is sent to a peer arrives, and reports when that changes. An RDMA device does
+ * not count the packets of a queue pair, and gives up by itself. */
+static void watch_delivery(struct comm_end *end, uint64_t now_ns)
+{
+	struct inc_msg_event event = {.r = end->acknowledged,
+				      .communicator = end->cm->conf.communicator};
+	struct inc_channel_figures ch;
+	char who[INC_PEER_TEXT] = "the parent";
+
+	end->dev->ops->figures(end->ch, &ch);
+	if (!inc_delivery_look(&end->delivery,
+			       &(struct inc_delivery_seen){
+				       .acknowledged = end->acknowledged,
+				       /* not counted here */
+				       .clean = end->acknowledged,
+				       .fresh = ch.tx_packets,
+				       .resent = ch.retransmits,
+				       .timeouts = ch.timeouts,
+				       .naks = ch.naks_received + ch.rnrs_received,
+				       .heard = ch.rx_packets + ch.acks_received + ch.naks_received,
+				       .outstanding = end->sent > end->acknowledged,
+			       },
+			       now_ns))
+		return;
+	if (!end->conf.up) {
+		inc_child_name(who, inc_conn_to_switch(&end->conf), end->conf.rank);
+		event.ranks[event.n_ranks++] = end->conf.rank;
+	}
+	event.kind = end->delivery.loss ? INC_EVENT_KIND_UNDELIVERED : INC_EVENT_KIND_DELIVERED;
+	inc_delivery_text(event.message, sizeof(event.message), &end->delivery, who,
+			  end->conf.peer.ip, now_ns);
+	end->cm->opts.notice(end->cm->opts.arg, &event);
+}
+
 void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
 {
+	uint32_t i;
+
 	inc_term_tick(cm->node, now_ns);
 	act(cm);
+	for (i = 0; !cm->ended && i < cm->n_ends; i++)
+		if (cm->end[i].ch && cm->end[i].connected)
+			watch_delivery(&cm->end[i], now_ns);
 }
 
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,

@@ -26,6 +26,8 @@ static enum inc_conn_health health_of(const struct comm_end *end,
 		return INC_CONN_ENDED;
 	if (f->unresponsive)
 		return INC_CONN_UNRESPONSIVE;
+	if (end->delivery.loss)
+		return INC_CONN_UNDELIVERED;
 	return f->received ? INC_CONN_ACTIVE : INC_CONN_IDLE;
 }
 
@@ -45,6 +47,8 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 		.peer = end->conf.peer,
 		.health = health_of(end, &f),
 		.unresponsive = f.unresponsive,
+		.loss = end->delivery.loss,
+		.undelivered = end->delivery.loss != INC_LOSS_NONE,
 		.error = error_of(end),
 		.reason = end->lost ? inc_term_reasons[end->lost_for].name : NULL,
 		.received = f.received,

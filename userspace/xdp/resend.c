@@ -108,6 +108,7 @@ int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 
 	if (!ret) {
 		cm->conn[peer].stats.retransmits++;
+		sp_trial_resent(&cm->conn[peer], r);
 		sp->stats.results_resent++;
 	} else if (ret == -ESTALE) {
 		sp->stats.results_gone++;
@@ -194,6 +195,7 @@ static bool pay_owed(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
 /* Stores that the peer has made progress, because it has all packets before number acked. */
 static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked, uint64_t now)
 {
+	sp_trial_acked(c, acked);
 	c->acked = acked;
 	c->progress_at_ns = now;
 	c->asked = 0;
@@ -312,6 +314,7 @@ bool sp_asked(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 	struct sp_conn *c = &cm->conn[peer];
 	uint64_t now = sp_now(sp);
 
+	sp_trial_refute(c, now);
 	if (r > c->acked) {
 		advance(cm, c, r, now);
 	}
@@ -350,6 +353,7 @@ void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, in
 	struct sp_conn *c = &cm->conn[peer];
 	int64_t from = r + INC_GAP_OFFSET(gap), end = from + INC_GAP_COUNT(gap);
 
+	sp_trial_refute(c, now);
 	if (r > (int64_t)c->acked)
 		advance(cm, c, r, now);
 	if (end > (int64_t)sent)
@@ -379,7 +383,7 @@ static void resend_due(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 	struct sp_conn *c = &cm->conn[peer];
 	uint64_t last;
 
-	if (now < c->hold_ends_at_ns)
+	if (now < c->hold_ends_at_ns || sp_trial_holds(c, now))
 		return;
 	if (c->resend_next < c->acked)
 		c->resend_next = c->acked;
@@ -411,6 +415,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	 * smaller one */
 	sent = sent_end(sp, cm, peer);
 	take_progress(cm, c, acked, sent, now);
+	sp_watch_delivery(sp, cm, peer, &st, sent, now);
 	if (sent <= c->acked) {
 		c->outstanding = false;
 		c->resend_next = c->resend_end = c->probe_end = 0;

@@ -229,6 +229,8 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 		return;
 	c = &cm->conn[child];
 	out->unresponsive = c->phase == SP_CONN_UNRESPONSIVE;
+	out->loss = c->delivery.loss;
+	out->undelivered = c->delivery.loss != INC_LOSS_NONE;
 	out->retransmits = c->stats.retransmits;
 	out->acks_paid = c->stats.acks_paid;
 	out->timeouts = c->stats.timeouts;

@@ -58,8 +58,8 @@ int inc_slowpath_adopt_comm(struct inc_slowpath *sp, uint32_t comm, struct inc_e
 void inc_slowpath_leave(struct inc_slowpath *sp);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
-/* Fills in the members of out that only the slow path has: unresponsive, retransmits, acks_paid,
- * timeouts and rtt_us. */
+/* Fills in the members of out that only the slow path has: unresponsive, loss, undelivered,
+ * retransmits, acks_paid, timeouts and rtt_us. */
 void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
 		       struct inc_engine_conn *out);
 /* Returns the milliseconds since chunk r of the communicator was first seen incomplete. */

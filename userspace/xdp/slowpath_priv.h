@@ -48,6 +48,16 @@ struct sp_stale_nak {
 	uint64_t acks;
 };
 
+/* Trials of whether the first copies of packets arrive (delivery.c). */
+struct sp_trial {
+	bool under_way;
+	uint64_t r; /* number of the packet whose first copy may be lost */
+	/* The slow path retransmits nothing to the peer until this time. */
+	uint64_t hold_ends_at_ns;
+	unsigned int lost;   /* number of trials in a row in which the first copy was lost */
+	uint64_t next_at_ns; /* time when the next trial may begin */
+};
+
 enum sp_conn_phase {
 	SP_CONN_WELL,
 	SP_CONN_UNRESPONSIVE, /* the peer has not answered for long; it may answer again */
@@ -83,6 +93,10 @@ struct sp_conn {
 	struct inc_rto rto;
 	unsigned int asked; /* number of NAKs and RNR NAKs since the last progress */
 	struct sp_stale_nak stale_nak;
+	uint64_t resent_end; /* one past the last packet that was retransmitted */
+	uint64_t clean; /* number of packets that were acknowledged after they were sent once */
+	struct sp_trial trial;
+	struct inc_delivery delivery;
 	enum sp_conn_phase phase; /* phase of the connection, which only sp_conn_go() changes */
 	bool refusal_told;        /* the notice that the peer has refused a packet was sent */
 	/* time when the connection's state first showed a refusal of the peer; 0: it has not */
@@ -271,6 +285,21 @@ void sp_find_peer(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
  * known address, because the peer may have moved, or a damaged frame may have shown a wrong one.
  * Returns -ENOENT if no address is known. */
 int sp_peer_mac(const struct sp_conn *c, const struct inc_conn_state *st, union inc_mac *mac);
+
+/* delivery.c */
+
+/* Looks whether what is sent to the peer arrives, and reports when that changes. */
+void sp_watch_delivery(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
+		       const struct inc_conn_state *st, uint64_t sent, uint64_t now);
+/* Whether a trial holds back the retransmissions of the connection. */
+bool sp_trial_holds(const struct sp_conn *c, uint64_t now);
+/* Stores that packets arrive at the peer, because it has sent a NAK. */
+void sp_trial_refute(struct sp_conn *c, uint64_t now);
+/* Stores that packet r was retransmitted. */
+void sp_trial_resent(struct sp_conn *c, uint64_t r);
+/* Counts the packets before number acked that the peer acknowledges now. Called before c->acked
+ * becomes acked. */
+void sp_trial_acked(struct sp_conn *c, uint64_t acked);
 
 /* stale_nak.c */
 

@@ -15,7 +15,7 @@
 #include <netinet/in.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "userspace/xdp/neighbour.h"
+#include "userspace/neighbour.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 /* Bounds of the time that the kernel has for its answer before it is asked again. The wait doubles

@@ -18,7 +18,7 @@
 #include "userspace/config.h"
 #include "userspace/links.h"
 #include "userspace/switchd.h"
-#include "userspace/xdp/neighbour.h"
+#include "userspace/neighbour.h"
 #include "userspace/xdp/slowpath.h"
 #include "userspace/xdp/xsk.h"
 
@@ -413,14 +413,15 @@ static bool xdp_comm(const struct inc_engine *e, uint32_t place, struct inc_engi
 	return true;
 }
 
-static enum inc_conn_health health_of(const struct inc_conn_state *st,
-				      const struct inc_comm_state *comm, bool unresponsive)
+static enum inc_conn_health health_of(const struct inc_engine_conn *conn)
 {
-	if (st->error || comm->error)
+	if (conn->error)
 		return INC_CONN_ENDED;
-	if (unresponsive)
+	if (conn->unresponsive)
 		return INC_CONN_UNRESPONSIVE;
-	return st->rx_next ? INC_CONN_ACTIVE : INC_CONN_IDLE;
+	if (conn->loss)
+		return INC_CONN_UNDELIVERED;
+	return conn->received ? INC_CONN_ACTIVE : INC_CONN_IDLE;
 }
 
 static const char *port_of(const struct inc_switch *sw, uint32_t ifindex)
@@ -460,7 +461,7 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 	};
 	snprintf(out->port, sizeof(out->port), "%s", port_of(x->sw, cfg->ifindex));
 	inc_slowpath_conn(x->sp, place, i, out);
-	out->health = health_of(&st, &comm, out->unresponsive);
+	out->health = health_of(out);
 }
 
 static bool xdp_waiting(const struct inc_engine *e, uint32_t place, struct inc_engine_waiting *out)

@@ -9,7 +9,7 @@
 #include <net/if.h>
 #include <sys/socket.h>
 #include "lib/proto/roce.h"
-#include "userspace/xdp/neighbour.h"
+#include "userspace/neighbour.h"
 
 /* States of an entry in the kernel's neighbour table whose address is the neighbour's, or was until
  * lately. */
@@ -155,6 +155,17 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 		return -ENOENT;
 	memcpy(mac, a.mac, 6);
 	return 0;
+}
+
+enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr addr)
+{
+	struct answer a;
+
+	if (look_up(ifindex, addr, false, &a) || !a.nud)
+		return INC_NEIGHBOUR_UNKNOWN;
+	if (a.nud & USABLE)
+		return INC_NEIGHBOUR_KNOWN;
+	return a.nud & NUD_FAILED ? INC_NEIGHBOUR_SILENT : INC_NEIGHBOUR_ASKED;
 }
 
 int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)

@@ -14,6 +14,15 @@
  */
 int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6]);
 
+/* The state of an address in the kernel's neighbour table. */
+enum inc_neighbour_answer {
+	INC_NEIGHBOUR_UNKNOWN, /* the kernel has not asked, or it could not be asked */
+	INC_NEIGHBOUR_ASKED,   /* the kernel has asked, and waits for the answer */
+	INC_NEIGHBOUR_SILENT,  /* no neighbour has answered */
+	INC_NEIGHBOUR_KNOWN,
+};
+enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr addr);
+
 /*
  * Deletes the kernel's entry for addr on the interface, unless the neighbour has confirmed it
  * lately or it is permanent. The next packet to the neighbour then makes the kernel send an ARP

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Notices that packets arrive at a peer only if the slow path sends them again. XDP redirects the
+ * first copy of a packet, and the kernel drops that copy if the port's driver has no ndo_xdp_xmit,
+ * or if the port is a veth whose other end has no NAPI. The slow path's AF_XDP socket sends as any
+ * other socket does, so the retransmission arrives.
+ *
+ * The packets of a slow peer are retransmitted as well. Trials find out which it is. In a trial the
+ * timer waits for longer than usual for a packet that was sent once. If the ACK comes meanwhile,
+ * the peer is slow. If the ACK comes right after the retransmission, the first copy was lost. The
+ * waits of the trials differ, so that a peer with a steady rhythm does not answer all of them by
+ * chance.
+ */
+#include "userspace/xdp/slowpath_priv.h"
+
+static const unsigned int hold_ms[] = {60, 90, 130};
+#define TRIALS (sizeof(hold_ms) / sizeof(hold_ms[0]))
+/* The ACK of a packet that was lost and retransmitted comes within this time. */
+#define PROMPT_NS (10 * INC_NSEC_PER_MSEC)
+/* time after a trial in which the first copy was not lost, until the next trial may begin */
+#define NEXT_TRIAL_NS (2 * INC_NSEC_PER_SEC)
+
+void sp_trial_resent(struct sp_conn *c, uint64_t r)
+{
+	if (r >= c->resent_end)
+		c->resent_end = r + 1;
+}
+
+void sp_trial_acked(struct sp_conn *c, uint64_t acked)
+{
+	const uint64_t from = c->acked > c->resent_end ? c->acked : c->resent_end;
+
+	c->clean += acked > from ? acked - from : 0;
+}
+
+bool sp_trial_holds(const struct sp_conn *c, uint64_t now)
+{
+	return now < c->trial.hold_ends_at_ns;
+}
+
+/* Ends the trial under way, and lets some time pass until the next one, because packets arrive. */
+void sp_trial_refute(struct sp_conn *c, uint64_t now)
+{
+	c->trial = (struct sp_trial){.next_at_ns = now + NEXT_TRIAL_NS};
+}
+
+static void report(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
+{
+	const struct sp_conn *c = &cm->conn[peer];
+	char text[240], name[INC_PEER_TEXT] = "the parent";
+
+	if (!is_parent(cm, peer))
+		inc_child_name(name, is_switch(sp, c), conn_cfg(sp, c)->rank);
+	inc_delivery_text(text, sizeof(text), &c->delivery, name, conn_cfg(sp, c)->peer.ip, now);
+	sp->notice(sp->arg,
+		   c->delivery.loss ? INC_EVENT_KIND_UNDELIVERED : INC_EVENT_KIND_DELIVERED,
+		   cm->index, is_parent(cm, peer) ? 0 : 1u << peer, c->acked, text);
+}
+
+/* Begins a trial with the oldest packet that the peer has not acknowledged, if that packet was sent
+ * once and nothing is known to be lost. */
+static void begin(struct sp_conn *c, uint64_t sent, uint64_t now)
+{
+	if (!c->delivery.suspect || c->delivery.loss || now < c->trial.next_at_ns ||
+	    c->acked >= sent || c->acked < c->resent_end || c->resend_next < c->resend_end ||
+	    c->asked || c->rto.backoff)
+		return;
+	c->trial.under_way = true;
+	c->trial.r = c->acked;
+	c->trial.hold_ends_at_ns = now + hold_ms[c->trial.lost] * INC_NSEC_PER_MSEC;
+}
+
+/* Judges the trial under way, whose packet the peer has acknowledged. Returns true if it was the
+ * last one of several in which the first copy was lost. */
+static bool judge(struct sp_conn *c, uint64_t now)
+{
+	if (c->resent_end <= c->trial.r || now - c->resent_at_ns > PROMPT_NS) {
+		sp_trial_refute(c, now);
+		return false;
+	}
+	c->trial.under_way = false;
+	if (++c->trial.lost < TRIALS)
+		return false;
+	c->trial.lost = 0;
+	return inc_delivery_lost(&c->delivery, INC_LOSS_ONCE, now);
+}
+
+void sp_watch_delivery(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer,
+		       const struct inc_conn_state *st, uint64_t sent, uint64_t now)
+{
+	struct sp_conn *c = &cm->conn[peer];
+	const struct inc_delivery_seen seen = {
+		.acknowledged = c->acked,
+		.clean = c->clean,
+		.fresh = sent,
+		.resent = c->stats.retransmits,
+		.timeouts = c->stats.timeouts,
+		.naks = st->naks_received,
+		.heard = st->rx_next + st->duplicates + st->acks_received + st->naks_received,
+		.outstanding = sent > c->acked,
+	};
+
+	if (inc_delivery_look(&c->delivery, &seen, now))
+		report(sp, cm, peer, now);
+	if (c->trial.under_way && c->acked > c->trial.r && judge(c, now))
+		report(sp, cm, peer, now);
+	if (!c->trial.under_way)
+		begin(c, sent, now);
+}
