@@ -55,6 +55,14 @@ void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
 	snprintf(out, INC_INTERFACE_DRIVER, "%s", ask_driver(ifname, &info) ? "" : info.driver);
 }
 
+unsigned int inc_interface_speed_mbit(const char *ifname)
+{
+	struct ethtool_cmd link = {.cmd = ETHTOOL_GSET};
+	const unsigned int speed = ask_driver(ifname, &link) ? 0 : ethtool_cmd_speed(&link);
+
+	return speed == (unsigned int)SPEED_UNKNOWN ? 0 : speed;
+}
+
 static bool is_ipv4(const struct ifaddrs *a)
 {
 	return a->ifa_addr && a->ifa_addr->sa_family == AF_INET;

@@ -35,6 +35,9 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 #define INC_INTERFACE_DRIVER 32
 void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER]);
 
+/* Returns the speed of the interface's link in Mbit/s, or 0 if it is not known. */
+unsigned int inc_interface_speed_mbit(const char *ifname);
+
 /* Logs a warning if hosts cannot reach the port, because it is down or has no carrier. */
 void inc_interface_warn_down(const char *ifname);
 /* Reads all IPv4 addresses of this machine into *out, which the caller frees. Returns their number,

@@ -88,6 +88,28 @@ json_t *inc_query_port_list(struct inc_daemon *d, bool given)
 	return list;
 }
 
+static const char *link_of(const struct inc_engine_port *port)
+{
+	if (port->gone)
+		return "gone";
+	if (port->condition == INC_PORT_DOWN)
+		return "down";
+	return port->no_carrier_at_ns ? "no_carrier" : "up";
+}
+
+/* Adds what the kernel and the driver report of a port. */
+static void add_device(const struct inc_engine_port *port, json_t *object)
+{
+	const unsigned int speed_mbit = inc_interface_speed_mbit(port->name);
+	char driver[INC_INTERFACE_DRIVER];
+
+	inc_interface_driver(port->name, driver);
+	json_object_set_new(object, "link", json_string(link_of(port)));
+	json_object_set_new(object, "speed_mbit",
+			    speed_mbit ? json_integer(speed_mbit) : json_null());
+	json_object_set_new(object, "driver", json_string(driver));
+}
+
 static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
 	static const char *const states[] = {
@@ -108,6 +130,7 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 		json_object_set_new(v, "state", json_string(states[port->condition]));
 		reason = *port->reason ? port->reason : inc_event_of_port(d, port->name);
 		json_object_set_new(v, "reason", json_string(reason ?: ""));
+		add_device(port, v);
 		INC_FOR_ENGINES (d, e)
 			if (e->ops->tell_port)
 				e->ops->tell_port(e, i, v);

@@ -316,10 +316,10 @@ void incctl_print_connections(const json_t *data)
 void incctl_print_ports(const json_t *data)
 {
 	rows(data,
-	     "SWITCH PORT >IFINDEX IP MAC >MTU XDP ATTACH >RX_PACKETS >RX_BYTES >TX_PACKETS "
-	     ">TX_BYTES STATE >LOSSES REASON",
-	     "name ifindex ip mac mtu xdp attach rx_packets rx_bytes tx_packets tx_bytes state "
-	     "losses reason");
+	     "SWITCH PORT >IFINDEX IP MAC >MTU LINK >SPEED_MBIT DRIVER XDP ATTACH >RX_PACKETS "
+	     ">RX_BYTES >TX_PACKETS >TX_BYTES STATE >LOSSES REASON",
+	     "name ifindex ip mac mtu link speed_mbit driver xdp attach rx_packets rx_bytes "
+	     "tx_packets tx_bytes state losses reason");
 }
 
 void incctl_print_counters(const json_t *data)

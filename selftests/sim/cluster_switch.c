@@ -226,6 +226,11 @@ void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
 	out[0] = '\0';
 }
 
+unsigned int inc_interface_speed_mbit(const char *ifname)
+{
+	return 0;
+}
+
 void inc_interface_warn_down(const char *ifname)
 {
 }
