@@ -255,6 +255,13 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = d->lock_fd < 0 ? d->lock_fd : inc_engines_open(d, err);
 	ret = ret ?: open_ports(d, err);
 	ret = ret ?: adopt(d, err);
+	/* look now, because a process without privileges may not look at process 1 */
+	d->pins_private = inc_bpffs_is_private();
+	if (!ret && d->pins_private && d->engine[INC_PASSTHROUGH])
+		inc_warn("%s is mounted in this process's mount namespace alone, as by `ip netns "
+			 "exec`: no later daemon can take over the jobs. Start inc-switchd by "
+			 "`nsenter --net=/run/netns/NS`",
+			 INC_BPFFS);
 	/* privileges are dropped here, because from now on the daemon reads what others send */
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: inc_links_watch_start(d->base, on_links, d, &d->watch, err);

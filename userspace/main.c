@@ -13,6 +13,14 @@ static void on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct inc_daemon *d = arg;
 
+	if (number == SIGUSR1 && d->pins_private && d->engine[INC_PASSTHROUGH]) {
+		inc_error("SIGUSR1 is refused, and the daemon goes on: the next daemon would not "
+			  "find the pins, because %s is mounted in this process's mount namespace "
+			  "alone. Start inc-switchd by `nsenter --net=/run/netns/NS`, not by `ip "
+			  "netns exec` (SIGTERM stops it, and its jobs)",
+			  INC_BPFFS);
+		return;
+	}
 	d->leaving = number == SIGUSR1;
 	inc_info("stopping%s: %s", d->leaving ? ", traffic goes on" : "", strsignal(number));
 	event_base_loopbreak(d->base);

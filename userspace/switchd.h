@@ -94,6 +94,7 @@ struct inc_daemon {
 	uint64_t started_at_ns;
 	/* inc_daemon_stop() leaves what works without a daemon running, for the next daemon */
 	bool leaving;
+	bool pins_private; /* the next daemon would not find the pins of this one */
 };
 
 /* daemon.c: starts all parts, and stops them. inc_daemon_stop() also cleans up after a start that

@@ -249,6 +249,11 @@ int inc_switch_possible(struct inc_err *err)
 	return 0;
 }
 
+bool inc_bpffs_is_private(void)
+{
+	return false;
+}
+
 bool inc_switch_left(const char *instance)
 {
 	return here()->pinned;
