@@ -22,6 +22,8 @@ struct inc_configured {
 	/* A peer may have sent nothing yet, so the kernel is asked whether it answers ARP
 	 * requests. */
 	bool awaits_peers;
+	/* address of the first peer that the kernel did not know when it was last asked; 0: none */
+	uint32_t asked_ip;
 	uint32_t silent_ip;           /* address of a peer that does not answer; 0: there is none */
 	char silent[INC_PORT_REASON]; /* a text that names that peer */
 	LIST_ENTRY(inc_configured) entry;
@@ -51,8 +53,9 @@ static int look(const struct inc_daemon *d, const struct inc_comm_conf *conf,
 
 /*
  * Looks for a peer that has sent nothing and does not answer ARP requests. Writes a text that names
- * it, or "". Makes the kernel ask for those that it does not know. A text stays until the peer
- * answers, while the kernel asks again.
+ * it, or "". Makes the kernel ask for those that it does not know. What the kernel knew before it
+ * was asked for this communicator does not count, because the peer may have come since. A text
+ * stays until the peer answers, while the kernel asks again.
  */
 static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *c)
 {
@@ -61,8 +64,8 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 	const struct inc_engine_port *port;
 	struct inc_engine_conn conn;
 	struct inc_comm_at at;
+	uint32_t i, first_ip = 0;
 	bool silent = false;
-	uint32_t i;
 
 	c->awaits_peers = false;
 	if (!inc_daemon_find_comm(d, c->conf.communicator, &at))
@@ -78,9 +81,11 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 		c->awaits_peers = true;
 		if (answer != INC_NEIGHBOUR_ASKED)
 			inc_neighbour_provoke(port->ifindex, (struct in_addr){conn.peer.ip});
-		silent = answer == INC_NEIGHBOUR_SILENT ||
+		first_ip = first_ip ?: conn.peer.ip;
+		silent = (answer == INC_NEIGHBOUR_SILENT && c->asked_ip == conn.peer.ip) ||
 			 (answer == INC_NEIGHBOUR_ASKED && c->silent_ip == conn.peer.ip);
 	}
+	c->asked_ip = first_ip;
 	c->silent_ip = silent ? conn.peer.ip : 0;
 	if (!silent)
 		return;
@@ -94,7 +99,7 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 
 int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
 {
-	struct inc_configured *c = malloc(sizeof(*c));
+	struct inc_configured *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;

@@ -103,6 +103,7 @@ struct inc_engine_port {
 	unsigned int mtu;          /* 0: not known */
 	uint64_t no_carrier_at_ns; /* time when the port lost its carrier; 0: it has one, or is down
 				    */
+	bool lacks_carrier;        /* it has had none for so long that it lacks one */
 	INC_PORT_FIGURES(INC_METRIC_FIELD, inc_engine_port)
 };
 

@@ -47,6 +47,7 @@ static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 
 	port->mtu = link ? link->mtu : 0;
 	port->no_carrier_at_ns = no_carrier ? port->no_carrier_at_ns ?: inc_now_ns() : 0;
+	port->lacks_carrier = no_carrier && inc_now_ns() - port->no_carrier_at_ns >= NO_CARRIER_NS;
 	port->condition = !link ? INC_PORT_LOST : link->up ? INC_PORT_UP : INC_PORT_DOWN;
 	port->gone = !link;
 	port->reason[0] = '\0';
@@ -177,11 +178,6 @@ const struct inc_engine_port *inc_ports_find(const struct inc_daemon *d, const c
 	return NULL;
 }
 
-static bool lacks_carrier(const struct inc_engine_port *port)
-{
-	return port->no_carrier_at_ns && inc_now_ns() - port->no_carrier_at_ns >= NO_CARRIER_NS;
-}
-
 /* Whether the port is as a connection of the communicator needs it. */
 static int check_fit(const struct inc_daemon *d, const struct inc_engine_port *port,
 		     const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
@@ -196,7 +192,7 @@ static int check_fit(const struct inc_daemon *d, const struct inc_engine_port *p
 		return inc_err_set(err, ENODEV, "%s", port->reason);
 	if (port->condition == INC_PORT_DOWN)
 		return inc_err_set(err, ENETDOWN, "%s", port->reason);
-	if (lacks_carrier(port))
+	if (port->lacks_carrier)
 		return inc_err_set(err, ENOLINK,
 				   "port %s has no carrier: connect its cable, and set the other "
 				   "end up",
@@ -264,8 +260,7 @@ static bool has_changed(const struct inc_engine_port *port, const struct inc_eng
 {
 	return port->condition != was->condition || port->mtu != was->mtu ||
 	       strcmp(port->name, was->name) != 0 || strcmp(port->reason, was->reason) != 0 ||
-	       /* the time without a carrier counts, so the port is looked at again */
-	       port->no_carrier_at_ns || was->no_carrier_at_ns;
+	       port->lacks_carrier != was->lacks_carrier;
 }
 
 void inc_ports_check(struct inc_daemon *d)
@@ -274,9 +269,11 @@ void inc_ports_check(struct inc_daemon *d)
 	const struct inc_link *link;
 	struct inc_link *list;
 	int n = inc_links_read(&list);
-	bool lost, changed = read_addresses(d);
+	bool lost, changed = false;
 	uint32_t i;
 
+	/* stays until a check can read the interfaces as well */
+	d->ports_changed |= read_addresses(d);
 	if (n < 0 && d->ports_unread != -n)
 		inc_warn("the interfaces cannot be read: %s", strerror(-n));
 	d->ports_unread = n < 0 ? -n : 0;
