@@ -53,12 +53,16 @@ static bool is_special(const struct inc_topology *topo, uint32_t address)
 	return topo->prefix < 31 && ((address & mask) == 0 || (address & mask) == mask);
 }
 
-static int add_host(struct inc_topology *topo, uint32_t address, struct inc_err *err)
+static int add_host(struct inc_topology *topo, uint32_t address, const struct inc_yaml_node *node,
+		    struct inc_err *err)
 {
 	struct inc_topo_host *host = &topo->hosts[topo->n_hosts];
+	struct inc_topo_end other;
 
 	*host = (struct inc_topo_host){.ip.s_addr = htonl(address)};
 	inet_ntop(AF_INET, &host->ip, host->name, sizeof(host->name));
+	if (inc_topology_find(topo, host->name, &other))
+		return inc_yaml_error(node, err, "another subnet has %s", host->name);
 	if (inc_topology_add_name(topo, INC_TOPO_HOST, topo->n_hosts) ||
 	    inc_topology_add_ip(topo, host->ip, INC_TOPO_HOST, topo->n_hosts))
 		return inc_err_set(err, ENOMEM, "out of memory");
@@ -86,7 +90,7 @@ static int add_hosts(struct inc_topology *topo, struct inc_topo_port *port,
 
 		if (!is_special(topo, address) &&
 		    !inc_topology_has_ip(topo, (struct in_addr){htonl(address)}))
-			ret = add_host(topo, address, err);
+			ret = add_host(topo, address, node, err);
 	}
 	port->n_of_subnet = topo->n_hosts - port->first_of_subnet;
 	if (!ret && !port->n_of_subnet)
@@ -97,16 +101,21 @@ static int add_hosts(struct inc_topology *topo, struct inc_topo_port *port,
 /* Adds the bridge between the port and the hosts of its subnet. Its name is the subnet's address,
  * which no name in a file can be. */
 static int add_bridge(struct inc_topology *topo, struct inc_topo_port *port,
-		      const struct subnet *subnet, struct inc_err *err)
+		      const struct inc_yaml_node *node, const struct subnet *subnet,
+		      struct inc_err *err)
 {
 	const struct in_addr at = {htonl(subnet->first)};
 	struct inc_topo_bridge *more;
+	struct inc_topo_end other;
 
 	more = realloc(topo->bridges, (topo->n_bridges + 1) * sizeof(*more));
 	if (!more)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	topo->bridges = more;
 	inet_ntop(AF_INET, &at, more[topo->n_bridges].name, sizeof(more[0].name));
+	if (inc_topology_find(topo, more[topo->n_bridges].name, &other))
+		return inc_yaml_error(node, err, "another subnet has %s",
+				      more[topo->n_bridges].name);
 	port->bridge = topo->n_bridges++;
 	return inc_topology_add_name(topo, INC_TOPO_BRIDGE, port->bridge)
 		       ? inc_err_set(err, ENOMEM, "out of memory")
@@ -130,6 +139,6 @@ int inc_topology_subnet(struct inc_topology *topo, struct inc_topo_port *port,
 				      topo->prefix);
 	ret = add_hosts(topo, port, node, &subnet, err);
 	if (!ret && !inc_yaml_get(map, "bridge"))
-		ret = add_bridge(topo, port, &subnet, err);
+		ret = add_bridge(topo, port, node, &subnet, err);
 	return ret;
 }

@@ -87,6 +87,12 @@ static const struct {
 	 "t:1: switches[0].ports[0].hosts: 10.1.0.1 is not the first address of a /24"},
 	{SUBNET("10.1.0.0/23"), "t:1: switches[0].ports[0].hosts: is larger than the port's /24"},
 	{SUBNET("10.2.0.0/24"), "t:1: switches[0].ports[0].hosts: is outside this port's /24"},
+	{"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, hosts: 10.1.0.0/25},\n"
+	 " {name: p1, ip: 10.1.0.253, hosts: 10.1.0.0/24}]}]\n",
+	 "t:2: switches[0].ports[1].hosts: another subnet has 10.1.0.0"},
+	{"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, hosts: 10.1.0.0/24},\n"
+	 " {name: p1, ip: 10.1.0.253, hosts: 10.1.0.128/25}]}]\n",
+	 "t:2: switches[0].ports[1].hosts: has no address that is left for a host"},
 	{SUBNET("10.1.0.254/32"),
 	 "t:1: switches[0].ports[0].hosts: has no address that is left for a host"},
 	{SUBNET("10.1.0.0/24") "defaults: {prefix: 8}\nhosts: [{name: h0, ip: 10.2.0.1}]\n",
