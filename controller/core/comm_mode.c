@@ -132,9 +132,14 @@ static void print_command(const struct inc_comm *comm, enum inc_mode_of_switch m
 {
 	size_t used = 0;
 
-	for (unsigned int n = 0; n < comm->tree->n && used < size; n++) {
+	/* the list ends early if it has no room for a name and " and others" */
+	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		if (comm->tree->nodes[n].mode == mode)
 			continue;
+		if (used + sizeof(", the same for  and others") + INC_TOPO_NAME_MAX > size) {
+			snprintf(buf + used, size - used, " and others");
+			return;
+		}
 		if (!used)
 			used = snprintf(buf, size, "incctl mode %s %s",
 					inc_switch_name(switch_of(comm, n)),

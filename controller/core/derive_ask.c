@@ -143,6 +143,7 @@ static void adopt(struct inc_derivation *d, struct inc_group *parent, uint32_t r
 	d->parent = parent;
 	d->round = round;
 	inc_core_timer_arm(&d->timer, d->core->opt.group_timeout_ms);
+	inc_core_wait_begin(&d->wait);
 	for (unsigned int rank = 0; rank < parent->world_size; rank++) {
 		struct inc_err why;
 

@@ -161,17 +161,22 @@ static struct inccl_node_terms terms_of(const struct creation *c)
 static void list_absent(const struct creation *c, unsigned int from, bool absent[], char *buf,
 			size_t size)
 {
-	size_t used = 0;
+	size_t used = 0, room = size - sizeof(", rank 4294967295 and more");
+	bool cut = false;
 
 	buf[0] = '\0';
 	for (unsigned int r = from; r < c->node->ranks; r++) {
 		struct pollfd pfd = {.fd = c->node->sock[r], .events = POLLIN};
 
 		absent[r] = inc_wait_poll(&pfd, 1, 0) <= 0;
-		if (absent[r] && used < size)
+		if (absent[r] && used < room)
 			used += snprintf(buf + used, size - used, "%srank %u", used ? ", " : "",
 					 c->node->member[r]);
+		else
+			cut |= absent[r];
 	}
+	if (cut)
+		snprintf(buf + used, size - used, " and more");
 }
 
 /* The first rank: lets the ranks that are not absent know that it waits, and for whom. */

@@ -328,15 +328,6 @@ static void receive_answer(struct inccl_group *group, const char *type, const js
 	}
 }
 
-/* The controller reports for which ranks this one waits. */
-static void receive_absent(struct inccl_group *group, const json_t *object)
-{
-	struct inc_msg_absent msg = {};
-
-	inc_message_read(INC_MSG_ABSENT, object, &msg, NULL);
-	inccl_log_line(group->log, "waiting: %s", msg.message);
-}
-
 /* Handles a JSON object from the controller, and consumes it. Returns 0, or -EPROTO if it has no
  * type. */
 static int receive_object(struct inccl_group *group, json_t *object)
@@ -357,7 +348,7 @@ static int receive_object(struct inccl_group *group, json_t *object)
 	else if (inc_message_is(type, INC_MSG_RESUMED) && group->link == LINK_RESUMING)
 		inccl_control_resumed(group);
 	else if (inc_message_is(type, INC_MSG_ABSENT))
-		receive_absent(group, object);
+		inccl_group_absent(group, object);
 	else if (inc_message_is(type, INC_MSG_PING))
 		inccl_control_send(group, INC_MSG_PONG, NULL);
 	else
