@@ -53,9 +53,9 @@ static int look(const struct inc_daemon *d, const struct inc_comm_conf *conf,
 
 /*
  * Looks for a peer that has sent nothing and does not answer ARP requests. Writes a text that names
- * it, or "". Makes the kernel ask for those that it does not know. What the kernel knew before it
- * was asked for this communicator does not count, because the peer may have come since. A text
- * stays until the peer answers, while the kernel asks again.
+ * it, or "". Makes the kernel ask for those that it does not know. An older answer of the kernel
+ * does not count, because the peer may have come since. A text stays until the peer answers, while
+ * the kernel asks again.
  */
 static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *c)
 {

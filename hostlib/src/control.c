@@ -224,12 +224,18 @@ static void receive_failed(struct inccl_group *group, const json_t *object)
 			inccl_comm_fail(comm, msg.code, rank, text);
 }
 
-static void receive_notice(struct inccl_group *group, const json_t *object)
+/* Handles what a switch has reported, and the ranks for which this one waits. */
+static void receive_report(struct inccl_group *group, const char *type, const json_t *object)
 {
 	struct inc_msg_notice notice = {};
+	struct inc_msg_absent absent = {};
 
-	if (!inc_message_read(INC_MSG_NOTICE, object, &notice, NULL))
+	if (!inc_message_is(type, INC_MSG_NOTICE)) {
+		inc_message_read(INC_MSG_ABSENT, object, &absent, NULL);
+		inccl_log_line(group->log, "waiting: %s", absent.message);
+	} else if (!inc_message_read(INC_MSG_NOTICE, object, &notice, NULL)) {
 		inccl_comms_notice(group, &notice);
+	}
 }
 
 /* Whether an error of the controller is temporary. It lacked descriptors, memory or time, and
@@ -341,14 +347,12 @@ static int receive_object(struct inccl_group *group, json_t *object)
 	pthread_mutex_lock(&group->lock);
 	if (inc_message_is(type, INC_MSG_FAILED))
 		receive_failed(group, object);
-	else if (inc_message_is(type, INC_MSG_NOTICE))
-		receive_notice(group, object);
+	else if (inc_message_is(type, INC_MSG_NOTICE) || inc_message_is(type, INC_MSG_ABSENT))
+		receive_report(group, type, object);
 	else if (inc_message_is(type, INC_MSG_ERROR))
 		receive_error(group, object);
 	else if (inc_message_is(type, INC_MSG_RESUMED) && group->link == LINK_RESUMING)
 		inccl_control_resumed(group);
-	else if (inc_message_is(type, INC_MSG_ABSENT))
-		inccl_group_absent(group, object);
 	else if (inc_message_is(type, INC_MSG_PING))
 		inccl_control_send(group, INC_MSG_PONG, NULL);
 	else

@@ -548,8 +548,6 @@ uint64_t inccl_comm_check_at_ns(const struct inccl_communicator *comm);
 /* stall.c. Stores a switch's notice for the error of a later time limit. Called with the group's
  * lock held. */
 void inccl_comms_notice(struct inccl_group *group, const struct inc_msg_notice *notice);
-/* stall.c. Logs the ranks for which this one waits, as the controller reports them. */
-void inccl_group_absent(struct inccl_group *group, const struct json_t *object);
 /* Lets the communicator progress: receives results, posts and sends messages, and finishes
  * requests. Never blocks. */
 void inccl_comm_advance(struct inccl_communicator *comm);

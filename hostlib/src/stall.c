@@ -137,11 +137,3 @@ void inccl_comms_notice(struct inccl_group *group, const struct inc_msg_notice *
 						: "what a switch reported is over");
 	}
 }
-
-void inccl_group_absent(struct inccl_group *group, const struct json_t *object)
-{
-	struct inc_msg_absent msg = {};
-
-	inc_message_read(INC_MSG_ABSENT, object, &msg, NULL);
-	inccl_log_line(group->log, "waiting: %s", msg.message);
-}
