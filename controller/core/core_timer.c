@@ -3,6 +3,7 @@
 #include "controller/core/core_timer.h"
 #include "controller/core/event.h"
 #include "lib/base/clock.h"
+#include "lib/conf/messages.h"
 
 void inc_core_timer_init(struct inc_core_timer *timer, struct inc_core *core, void (*fn)(void *arg),
 			 void *arg)
@@ -54,18 +55,15 @@ void inc_core_timers_run(struct inc_core *core)
 	}
 }
 
-#define WAIT_FIRST_MS 5000
-#define WAIT_NEXT_MS  10000
-
 void inc_core_wait_begin(struct inc_core_wait *wait)
 {
 	wait->began_at_ns = wait->timer.core->now.awake_ns;
-	inc_core_timer_arm(&wait->timer, WAIT_FIRST_MS);
+	inc_core_timer_arm(&wait->timer, INC_WAIT_FIRST_MS);
 }
 
 unsigned int inc_core_wait_go_on(struct inc_core_wait *wait)
 {
-	inc_core_timer_arm(&wait->timer, WAIT_NEXT_MS);
+	inc_core_timer_arm(&wait->timer, INC_WAIT_NEXT_MS);
 	return (wait->timer.core->now.awake_ns - wait->began_at_ns) / INC_NSEC_PER_SEC;
 }
 

@@ -30,11 +30,6 @@
 #define SEGMENT_BYTES (32 << 20)
 #define SLOTS_LEAST   4
 
-/* A rank that waits for others reports that when the wait has lasted for the first time, and then
- * again and again when the second time has passed. */
-#define WAIT_FIRST_NS (5 * INC_NSEC_PER_SEC)
-#define WAIT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
-
 /* The things that a rank has while it creates a communicator. */
 struct creation {
 	struct inccl_group *group;
@@ -179,7 +174,7 @@ static void list_absent(const struct creation *c, unsigned int from, bool absent
 		snprintf(buf + used, size - used, " and more");
 }
 
-/* The first rank: lets the ranks that are not absent know that it waits, and for whom. */
+/* Called on the first rank. Sends the text, which names the absent ranks, to all others. */
 static void send_wait(struct creation *c, const bool absent[], const char *text)
 {
 	struct inccl_node_note note =
@@ -198,8 +193,8 @@ static void log_wait(struct inccl_group *group, const char *text)
 	inccl_log_deliver(group->log);
 }
 
-/* Reports for whom this rank waits, if that is due. from: the rank whose note it awaits. A rank
- * that is not the first one knows only whether the first one is there. */
+/* Reports which ranks are absent, if that is due. from: the rank whose note this rank awaits. A
+ * rank that is not the first one knows only whether the first one is there. */
 static void report_wait(struct creation *c, unsigned int from)
 {
 	const uint64_t now_ns = inc_awake_now_ns(&c->limit->awake);
@@ -208,7 +203,7 @@ static void report_wait(struct creation *c, unsigned int from)
 
 	if (now_ns < c->report_at_ns)
 		return;
-	c->report_at_ns += WAIT_NEXT_NS;
+	c->report_at_ns += INC_WAIT_NEXT_MS * INC_NSEC_PER_MSEC;
 	if (c->node->rank && c->first_is_here)
 		return;
 	list_absent(c, from, absent, ranks, sizeof(ranks));
@@ -497,7 +492,7 @@ int inccl_node_create(struct inccl_communicator *comm, struct inccl_limit *limit
 	err->msg[0] = 0;
 	begin(group->node, comm->index);
 	c.began_at_ns = inc_awake_now_ns(&limit->awake);
-	c.report_at_ns = c.began_at_ns + WAIT_FIRST_NS;
+	c.report_at_ns = c.began_at_ns + INC_WAIT_FIRST_MS * INC_NSEC_PER_MSEC;
 	ret = c.node->rank ? create_as_other(&c) : create_as_first(&c);
 	if (ret)
 		send_error(group, STEP_ASK, comm->index, -ret, err->msg);

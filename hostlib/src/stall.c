@@ -9,10 +9,6 @@
 #include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
 
-/* A wait for results is reported when it has lasted for the first time, and then again and again
- * when the second time has passed. */
-#define REPORT_FIRST_NS (5 * INC_NSEC_PER_SEC)
-#define REPORT_NEXT_NS  (10 * INC_NSEC_PER_SEC)
 /* Size of the text of what the channel waits for, if a switch's notice follows it. */
 #define NOTICED_WHAT 120
 
@@ -62,8 +58,10 @@ static uint64_t report_at_ns(const struct inccl_communicator *comm)
 {
 	if (comm->lead || !comm->head)
 		return UINT64_MAX;
-	return inc_awake_limit_at_ns(&comm->awake, waits_since_ns(comm),
-				     REPORT_FIRST_NS + comm->wait_reports * REPORT_NEXT_NS);
+	return inc_awake_limit_at_ns(
+		&comm->awake, waits_since_ns(comm),
+		(INC_WAIT_FIRST_MS + comm->wait_reports * (uint64_t)INC_WAIT_NEXT_MS) *
+			INC_NSEC_PER_MSEC);
 }
 
 /* Reports a wait for results, if that is due. Packets of the peer, such as answers to probes, do

@@ -39,6 +39,10 @@ struct json_t; /* a JSON value; the library jansson defines this struct */
 #define INC_CONTROL_PORT_LEN      16 /* size of a port's name */
 #define INC_CONTROL_TREE_LEN      160
 #define INC_CONTROL_SLOW_LEN      480 /* size of an advice about slow modes */
+/* A wait for other ranks is reported to the ranks that wait when it has lasted for the first time,
+ * and then again each time that the second one has passed. */
+#define INC_WAIT_FIRST_MS 5000
+#define INC_WAIT_NEXT_MS  10000
 /* Limit of the endpoints of a switch, which has at most one of each kind at each port. */
 #define INC_MAX_ENDPOINTS (INC_MAX_PORTS * INC_N_ENDPOINT_KINDS)
 
