@@ -108,12 +108,12 @@ void inc_comm_on_wait(void *arg)
 	struct inc_comm *comm = arg;
 	const unsigned int waited_s = inc_core_wait_go_on(&comm->wait);
 	const struct inc_group *group = comm->group;
-	char whom[340], text[480];
+	char missing[340], text[480];
 
-	if (!describe_wait(comm, whom, sizeof(whom)))
+	if (!describe_wait(comm, missing, sizeof(missing)))
 		return;
 	snprintf(text, sizeof(text), "communicator %u of job %s has waited %u s for %s",
-		 inc_channel_comm(comm->index), group->job, waited_s, whom);
+		 inc_channel_comm(comm->index), group->job, waited_s, missing);
 	inc_info("group %u: %s", group->number, text);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		if (waits(comm, rank))

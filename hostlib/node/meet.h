@@ -16,8 +16,8 @@
 /* A wait looks so often whether the group has failed. */
 #define INCCL_NODE_LOOK_MS 100
 
-/* STEP_WAIT is no step by itself: the first rank waits for others, whom the note's text names, or
- * it has just come, and the text is empty. */
+/* STEP_WAIT is no step by itself. The note's text names the ranks for which the first rank waits,
+ * or it is empty, because the first rank has just come. */
 enum inccl_node_step {
 	STEP_MEET,
 	STEP_MET,
@@ -51,8 +51,8 @@ struct inccl_node_note {
 	/* of STEP_ASK: enum inccl_byte_order, and packets of a message as the caller wants */
 	uint32_t byte_order, message_packets;
 	int64_t index; /* index of the communicator in its group */
-	/* explanation of the error; of STEP_MEET the name of the meeting; of STEP_WAIT for whom the
-	 * first rank waits */
+	/* explanation of the error; of STEP_MEET the name of the meeting; of STEP_WAIT the ranks
+	 * for which the first rank waits */
 	char text[320];
 	struct inccl_node_terms terms; /* of STEP_MADE */
 };
