@@ -154,6 +154,23 @@ bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *ev
 							   : conn.loss != INC_LOSS_NONE);
 }
 
+void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
+			char text[INC_STANDING_TEXT])
+{
+	const struct inc_failure *f;
+	size_t n;
+
+	n = snprintf(text, INC_STANDING_TEXT, "%s", inc_configured_lacks(d, communicator));
+	TAILQ_FOREACH (f, &d->events->failures, entry) {
+		if (n >= INC_STANDING_TEXT)
+			return;
+		if (f->event.communicator == communicator &&
+		    f->event.kind == INC_EVENT_KIND_UNDELIVERED && inc_event_stands(d, &f->event))
+			n += snprintf(text + n, INC_STANDING_TEXT - n, "%s%s", n ? "; " : "",
+				      f->event.message);
+	}
+}
+
 /* Writes the likely causes of a loss, and how to find or remove them. */
 static void advise(const char *port, enum inc_loss loss, char *buf, size_t size)
 {
@@ -236,13 +253,18 @@ const char *inc_event_of_port(const struct inc_daemon *d, const char *port)
 	return NULL;
 }
 
-/* Stores an event and sends it to the controller. */
-static void spread(struct inc_daemon *d, struct inc_msg_event *event)
+/* Fills in the fields that all events have. */
+static void stamp(const struct inc_daemon *d, struct inc_msg_event *event)
 {
 	event->time_ns = inc_wall_ns();
 	snprintf(event->node, sizeof(event->node), "%s", d->conf.name);
 	event->has_rank = event->n_ranks;
 	event->rank = event->ranks[0];
+}
+
+/* Stores an event for queries, and sends it to the controller. */
+static void spread(struct inc_daemon *d, const struct inc_msg_event *event)
+{
 	keep(d->events, event);
 	if (d->client)
 		inc_client_event(d->client, event);
@@ -259,9 +281,12 @@ void inc_event_notice(void *arg, const struct inc_msg_event *notice)
 		 event.kind == INC_EVENT_KIND_CONNECTION_ERROR)
 		add_lack(d, &event);
 	log_notice(d->events, &event);
-	spread(d, &event);
+	stamp(d, &event);
 	if (event.kind != INC_EVENT_KIND_DELIVERED && event.kind != INC_EVENT_KIND_PORT_FIT)
 		remember(d->events, &event);
+	if (inc_event_is_notice(event.kind))
+		inc_event_standing(d, event.communicator, event.stands);
+	spread(d, &event);
 }
 
 void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text)
@@ -270,5 +295,6 @@ void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *
 
 	inc_warn("%s: %s", inc_event_info[kind].name, text);
 	snprintf(event.message, sizeof(event.message), "%s", text);
+	stamp(d, &event);
 	spread(d, &event);
 }

@@ -190,6 +190,22 @@ static json_t *first_failures(struct inc_daemon *d)
 	return list;
 }
 
+/* Returns all that the switch finds wrong with its communicators now, for "hello". */
+static json_t *standing_notices(const struct inc_daemon *d)
+{
+	json_t *list = json_array();
+	struct inc_comm_at at;
+
+	INC_FOR_COMMS (d, &at) {
+		struct inc_msg_notice notice = {.communicator = at.comm.communicator};
+
+		inc_event_standing(d, notice.communicator, notice.message);
+		if (*notice.message)
+			json_array_append_new(list, inc_message_new(INC_MSG_NOTICE, &notice));
+	}
+	return list;
+}
+
 static void send_hello(struct inc_client *c)
 {
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
@@ -210,6 +226,7 @@ static void send_hello(struct inc_client *c)
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d, true));
 	json_object_set_new(hello, "communicators", numbers);
 	json_object_set_new(hello, "failures", first_failures(c->d));
+	json_object_set_new(hello, "notices", standing_notices(c->d));
 	inc_ndjson_send_new(c->conn, hello);
 }
 
@@ -281,9 +298,13 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 			inc_error("%s", err.msg);
 	/* send the failures that "hello" did not contain: further ones of a communicator, and those
 	 * that have come since */
-	TAILQ_FOREACH (f, &c->d->events->failures, entry)
-		if (!f->told && inc_event_stands(c->d, &f->event))
-			inc_client_event(c, &f->event);
+	TAILQ_FOREACH (f, &c->d->events->failures, entry) {
+		if (f->told || !inc_event_stands(c->d, &f->event))
+			continue;
+		if (inc_event_is_notice(f->event.kind))
+			inc_event_standing(c->d, f->event.communicator, f->event.stands);
+		inc_client_event(c, &f->event);
+	}
 	/* a port may have come back since "hello"; check this last, because it may end the
 	 * connection */
 	inc_client_check_ports(c);

@@ -205,6 +205,11 @@ int inc_events_open(struct inc_daemon *d);
 void inc_events_close(struct inc_daemon *d);
 /* Whether the failure that an event reports still holds. */
 bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *event);
+/* Writes all that the switch finds wrong with a communicator now although that goes on: what its
+ * ports lack, and peers at which nearly nothing arrives. Writes "" if that is nothing. */
+#define INC_STANDING_TEXT 320
+void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
+			char text[INC_STANDING_TEXT]);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 /* Returns the text of an event that reports that packets which are sent at the port are lost, while
  * that is so. NULL: there is none. */

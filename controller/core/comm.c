@@ -10,6 +10,7 @@
 #include "controller/core/admission.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/comm_event.h"
 #include "controller/core/core.h"
 #include "controller/core/endpoint.h"
 #include "controller/core/group.h"
@@ -131,6 +132,7 @@ void inc_comm_end(struct inc_comm *comm)
 			 comm->group->job);
 	let_go(comm);
 	inc_failure_reports_free(&comm->failure_reports);
+	inc_standings_free(&comm->standings);
 	/* configs may exist without a tree, because inc_comm_adopt() may have run out of memory */
 	free(comm->configs);
 	LIST_REMOVE(comm, entry);
@@ -519,9 +521,11 @@ void inc_comm_ready(struct inc_member *member, uint32_t number)
 	}
 	inc_comm_set_phase(comm, COMM_STARTED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++)
-		if (!inc_group_is_led(group, rank))
+		if (!inc_group_is_led(group, rank)) {
 			inc_act_send(group->members[rank].client, INC_MSG_START,
 				     &(struct inc_msg_number){number});
+			inc_comm_tell_notice(comm, rank);
+		}
 }
 
 void inc_comm_destroy(struct inc_member *member, uint32_t number)

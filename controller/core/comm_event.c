@@ -299,25 +299,65 @@ static void report_port(const struct inc_core_switch *sw, const struct inc_msg_e
 			 inc_switch_name(sw), info->name);
 }
 
-/* Passes a switch's notice to the members of its communicator, which goes on. */
-static void pass_notice(struct inc_core_switch *sw, const struct inc_msg_event *said)
+/* Sends a member all standing notices of the communicator. Without any the member learns that what
+ * it received before is over. */
+static void send_notice(const struct inc_comm *comm, unsigned int rank)
+{
+	struct inc_core_client *client = comm->group->members[rank].client;
+	struct inc_msg_notice notice = {.communicator = comm->number};
+
+	if (!client || !comm->members[rank].asked || comm->members[rank].destroyed)
+		return;
+	inc_standing_print(&comm->standings, notice.message, sizeof(notice.message));
+	inc_act_send(client, INC_MSG_NOTICE, &notice);
+}
+
+void inc_comm_tell_notice(const struct inc_comm *comm, unsigned int rank)
+{
+	if (!LIST_EMPTY(&comm->standings))
+		send_notice(comm, rank);
+}
+
+void inc_comm_set_notice(struct inc_comm *comm, const struct inc_core_switch *sw, const char *text)
+{
+	if (!inc_standing_set(&comm->standings, sw, text) ||
+	    (comm->phase != COMM_CONFIGURED && comm->phase != COMM_STARTED))
+		return;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
+		send_notice(comm, rank);
+}
+
+void inc_comms_set_notices(struct inc_core_switch *sw, const struct inc_msg_notice *list,
+			   uint32_t n)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		inc_orphan_set_notice(sw, list[i].communicator, list[i].message);
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			for (i = 0; i < n && list[i].communicator != comm->number; i++)
+				;
+			if (comm->number)
+				inc_comm_set_notice(comm, sw, i < n ? list[i].message : "");
+		}
+	}
+}
+
+/* Stores what stands after a switch's notice about a communicator, which goes on. A switch of an
+ * earlier version does not report what stands, so the notice's own text takes that place. */
+static void take_notice(struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
 	const bool is_over =
 		said->kind == INC_EVENT_KIND_PORT_FIT || said->kind == INC_EVENT_KIND_DELIVERED;
-	const struct inc_comm *comm = find_running(sw, said->communicator);
-	struct inc_msg_notice notice = {.communicator = said->communicator};
+	const char *stands = *said->stands || is_over ? said->stands : said->message;
+	struct inc_comm *comm = find_running(sw, said->communicator);
 
-	if (!comm || (comm->phase != COMM_CONFIGURED && comm->phase != COMM_STARTED))
-		return;
-	if (!is_over)
-		snprintf(notice.message, sizeof(notice.message), "switch %s: %s",
-			 inc_switch_name(sw), said->message);
-	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
-		struct inc_core_client *client = comm->group->members[rank].client;
-
-		if (client && comm->members[rank].asked && !comm->members[rank].destroyed)
-			inc_act_send(client, INC_MSG_NOTICE, &notice);
-	}
+	inc_orphan_set_notice(sw, said->communicator, stands);
+	if (comm)
+		inc_comm_set_notice(comm, sw, stands);
 }
 
 void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said)
@@ -350,7 +390,7 @@ void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said
 	if (said->kind == INC_EVENT_KIND_ENDED)
 		take_end(sw, said->communicator);
 	if (inc_event_is_notice(said->kind))
-		pass_notice(sw, said);
+		take_notice(sw, said);
 	if (!report.code)
 		return;
 	snprintf(report.text, sizeof(report.text), "%s", text);

@@ -14,6 +14,17 @@ struct inc_core_switch;
 /* Handles a switch's message "event". */
 void inc_comm_event(struct inc_core_switch *sw, const struct inc_msg_event *said);
 
+/* Stores what a switch finds wrong with the communicator now, or "" if that is nothing. Sends it to
+ * the communicator's members if it has changed. */
+void inc_comm_set_notice(struct inc_comm *comm, const struct inc_core_switch *sw, const char *text);
+/* Handles the list of notices in a switch's hello, which is complete. So what the switch reported
+ * earlier and does not list is over. */
+void inc_comms_set_notices(struct inc_core_switch *sw, const struct inc_msg_notice *list,
+			   uint32_t n);
+/* Sends the member what the switches find wrong with the communicator now, if there is something,
+ * because the member has just received the communicator or has come back. */
+void inc_comm_tell_notice(const struct inc_comm *comm, unsigned int rank);
+
 /* The peer of a switch that the switch names by a rank: a host, or a neighbour switch. */
 struct inc_peer {
 	int rank;       /* rank of a host at the switch; -1: the peer is no host of the switch */

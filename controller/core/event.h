@@ -83,6 +83,10 @@ struct inc_core_event {
 			 * controller when they occurred. */
 			const struct inc_msg_event *failures;
 			uint32_t n_failures;
+			/* what the switch finds wrong with communicators now; notices of any other
+			 * communicator are over */
+			const struct inc_msg_notice *notices;
+			uint32_t n_notices;
 		};
 		const struct inc_msg_event *notice;
 		/* Members of CORE_EVENT_WAITING. The core sets *enough if it needs no further part

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Failures that switches have reported and on which the core cannot act yet. A failure of a rank
- * has no effect if that rank had already left. After a restart of the controller that is unknown
- * until the rank has come back or its time to come back is over.
+ * What switches have reported of a communicator and what stays.
+ *
+ * Failures are those on which the core cannot act yet. A failure of a rank has no effect if that
+ * rank had already left. After a restart of the controller that is unknown until the rank has come
+ * back or its time to come back is over.
+ *
+ * A standing notice is what a switch finds wrong with the communicator now although the
+ * communicator goes on. There is at most one of each switch.
  */
 #ifndef INC_FAILURE_REPORT_H
 #define INC_FAILURE_REPORT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/queue.h>
 
 struct inc_core_switch;
@@ -33,5 +39,21 @@ bool inc_failure_report_add(struct inc_failure_reports *set,
 /* Removes the report from its list, and frees it. */
 void inc_failure_report_remove(struct inc_failure_report *report);
 void inc_failure_reports_free(struct inc_failure_reports *set);
+
+struct inc_standing {
+	const struct inc_core_switch *by;
+	char text[320];
+	LIST_ENTRY(inc_standing) entry;
+};
+LIST_HEAD(inc_standings, inc_standing);
+
+/* Replaces the switch's standing notice by this text; "" removes it. Returns whether that changes
+ * anything. Without memory the notice is not stored, and the function returns false. */
+bool inc_standing_set(struct inc_standings *set, const struct inc_core_switch *by,
+		      const char *text);
+/* Writes all standing notices, as "switch s0: port p1 is down; switch s1: ...", truncated to size.
+ * Writes "" if there are none. */
+void inc_standing_print(const struct inc_standings *set, char *buf, size_t size);
+void inc_standings_free(struct inc_standings *set);
 
 #endif

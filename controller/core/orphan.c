@@ -23,8 +23,9 @@ struct inc_orphan {
 	uint64_t results; /* number of the orphan's results, as in the switch's last answer */
 	/* failures of the orphan that the switch has reported */
 	struct inc_failure_reports failure_reports;
-	bool ended;   /* the switch has reported that a neighbour ended the orphan */
-	bool stopped; /* the orphan ended, because the switch's daemon has stopped */
+	bool ended;       /* the switch has reported that a neighbour ended the orphan */
+	bool stopped;     /* the orphan ended, because the switch's daemon has stopped */
+	char notice[320]; /* what the switch finds wrong with the orphan now; "": nothing */
 	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };
@@ -155,6 +156,14 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number)
 		o->ended = true;
 }
 
+void inc_orphan_set_notice(const struct inc_core_switch *sw, uint32_t number, const char *text)
+{
+	struct inc_orphan *o = find(sw, number);
+
+	if (o)
+		snprintf(o->notice, sizeof(o->notice), "%s", text);
+}
+
 /* Passes a failure that the switch reported for an orphan to the communicator, because a member has
  * claimed it. */
 static void take_report(struct inc_comm *comm, const struct inc_failure_report *report)
@@ -183,6 +192,7 @@ int inc_orphans_take(struct inc_comm *comm)
 			return -ENOMEM;
 		LIST_FOREACH (r, &o->failure_reports, entry)
 			take_report(comm, r);
+		inc_comm_set_notice(comm, o->sw, o->notice);
 		if (o->ended)
 			inc_comm_wait_for_reason(comm, o->sw);
 		orphan_free(o);

@@ -24,6 +24,9 @@ void inc_orphan_ended(struct inc_core_switch *sw, uint32_t number);
 /* Stores a failure for all orphans of this number, because a switch has lost its part of the
  * communicator. Members that claim the part of another switch receive the error. */
 void inc_orphans_report_failure(struct inc_core *core, uint32_t number, int code, const char *text);
+/* Stores what a switch finds wrong with an orphan now, or "". Without such an orphan it does
+ * nothing. */
+void inc_orphan_set_notice(const struct inc_core_switch *sw, uint32_t number, const char *text);
 bool inc_orphan_is(const struct inc_core_switch *sw, uint32_t number);
 /* Gives a communicator its orphans, because a member has claimed it: the orphans on all switches
  * end, and their switches become switches of the communicator. The communicator fails if one of the

@@ -383,6 +383,8 @@ static int take_resume(struct inc_group *group, struct inc_core_client *client,
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->phase == COMM_FAILED)
 			inc_comm_tell_failed(comm, r->join.rank, -1);
+		else
+			inc_comm_tell_notice(comm, r->join.rank);
 	}
 	tell_gone(group, client, r);
 	LIST_FOREACH (comm, &group->comms, entry)

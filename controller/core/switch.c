@@ -228,6 +228,7 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 	inc_comm_check_kept(sw, hello->listed, hello->n_listed);
 	for (uint32_t i = 0; i < hello->n_failures; i++)
 		inc_comm_event(sw, &hello->failures[i]);
+	inc_comms_set_notices(sw, hello->notices, hello->n_notices);
 	inc_comms_ask_waiting(sw);
 	inc_comm_switch_connected(sw);
 }

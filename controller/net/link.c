@@ -152,6 +152,7 @@ struct hello {
 	struct inc_msg_port *ports;
 	uint32_t *listed;
 	struct inc_msg_event *failures;
+	struct inc_msg_notice *notices;
 	struct inc_core_event event;
 };
 
@@ -160,6 +161,7 @@ static void free_hello(struct hello *h)
 	free(h->ports);
 	free(h->listed);
 	free(h->failures);
+	free(h->notices);
 }
 
 /* Reads the ports of a switch's hello. If an entry cannot be read, the MTU of the port's cable
@@ -222,18 +224,38 @@ static int read_notice(const struct inc_core_switch *sw, const json_t *object,
 	return -EINVAL;
 }
 
+/* Reads what the switch finds wrong with its communicators now. */
+static void read_standing(const struct inc_core_switch *sw, const json_t *notices, struct hello *h)
+{
+	struct inc_err err;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (notices, i, v) {
+		struct inc_msg_notice *notice = &h->notices[h->event.n_notices];
+
+		if (!inc_message_read(INC_MSG_NOTICE, v, notice, &err))
+			h->event.n_notices++;
+		else
+			inc_warn("switch %s: an entry of 'notices' is ignored: %s",
+				 inc_switch_name(sw), err.msg);
+	}
+}
+
 static int read_hello(const struct inc_switch_link *link, struct inc_core_switch *sw,
 		      const json_t *object, struct hello *h)
 {
 	const json_t *ports = json_object_get(object, "ports"),
 		     *listed = json_object_get(object, "communicators");
-	const json_t *failures = json_object_get(object, "failures"), *v;
+	const json_t *failures = json_object_get(object, "failures"),
+		     *notices = json_object_get(object, "notices"), *v;
 	size_t i;
 
 	h->ports = calloc(json_array_size(ports) + 1, sizeof(*h->ports));
 	h->listed = calloc(json_array_size(listed) + 1, sizeof(*h->listed));
 	h->failures = calloc(json_array_size(failures) + 1, sizeof(*h->failures));
-	if (!h->ports || !h->listed || !h->failures)
+	h->notices = calloc(json_array_size(notices) + 1, sizeof(*h->notices));
+	if (!h->ports || !h->listed || !h->failures || !h->notices)
 		return -ENOMEM;
 	h->event = (struct inc_core_event){.kind = CORE_EVENT_HELLO,
 					   .sw = sw,
@@ -241,11 +263,13 @@ static int read_hello(const struct inc_switch_link *link, struct inc_core_switch
 					   .from = inc_ndjson_peer(link->conn),
 					   .ports = h->ports,
 					   .listed = h->listed,
-					   .failures = h->failures};
+					   .failures = h->failures,
+					   .notices = h->notices};
 	read_ports(sw, ports, h);
 	read_listed(sw, listed, h);
 	json_array_foreach (failures, i, v)
 		h->event.n_failures += !read_notice(sw, v, &h->failures[h->event.n_failures]);
+	read_standing(sw, notices, h);
 	return 0;
 }
 

@@ -176,6 +176,8 @@ void inccl_control_resumed(struct inccl_group *group)
 	for (comm = group->comms; comm; comm = comm->next) {
 		pthread_mutex_lock(&comm->lock);
 		comm->orphan_at_ns = 0;
+		/* the controller sends a notice again behind this message if it still stands */
+		*comm->notice = '\0';
 		pthread_mutex_unlock(&comm->lock);
 		inccl_control_report(group, comm);
 	}

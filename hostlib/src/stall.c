@@ -123,13 +123,17 @@ uint64_t inccl_comm_check_at_ns(const struct inccl_communicator *comm)
 void inccl_comms_notice(struct inccl_group *group, const struct inc_msg_notice *notice)
 {
 	struct inccl_communicator *comm;
+	bool changed;
 
 	for (comm = group->comms; comm; comm = comm->next) {
 		if (comm->number != notice->communicator)
 			continue;
 		pthread_mutex_lock(&comm->lock);
+		changed = strcmp(comm->notice, notice->message) != 0;
 		snprintf(comm->notice, sizeof(comm->notice), "%s", notice->message);
 		pthread_mutex_unlock(&comm->lock);
+		if (!changed)
+			continue;
 		inccl_log_line(group->log, "communicator %lld: %s", comm->number,
 			       *notice->message ? notice->message
 						: "what a switch reported is over");
