@@ -52,16 +52,27 @@ static uint64_t waits_since_ns(const struct inccl_communicator *comm)
 									  : comm->result_at_ns;
 }
 
-/* Returns when the communicator reports that it waits, if no result arrives until then. The first
- * channel reports for all. */
+/* Returns when the channel reports that it waits, if no result arrives until then. */
 static uint64_t report_at_ns(const struct inccl_communicator *comm)
 {
-	if (comm->lead || !comm->head)
+	if (!comm->head)
 		return UINT64_MAX;
 	return inc_awake_limit_at_ns(
 		&comm->awake, waits_since_ns(comm),
 		(INC_WAIT_FIRST_MS + comm->wait_reports * (uint64_t)INC_WAIT_NEXT_MS) *
 			INC_NSEC_PER_MSEC);
+}
+
+/* Whether this channel is to log its wait. Usually all channels wait for the same rank, so the
+ * first one logs for all. */
+static bool logs_for_all(struct inccl_communicator *comm)
+{
+	uint64_t *waited_at_ns = &(comm->lead ?: comm)->waited_at_ns, now_ns = inc_now_ns();
+	uint64_t before_ns = __atomic_load_n(waited_at_ns, __ATOMIC_RELAXED);
+
+	return (!before_ns || now_ns - before_ns >= INC_WAIT_FIRST_MS * INC_NSEC_PER_MSEC) &&
+	       __atomic_compare_exchange_n(waited_at_ns, &before_ns, now_ns, false,
+					   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* Reports a wait for results, if that is due. Packets of the peer, such as answers to probes, do
@@ -79,6 +90,8 @@ static void report_wait(struct inccl_communicator *comm, uint64_t now_ns)
 	if (now_ns < report_at_ns(comm))
 		return;
 	comm->wait_reports++;
+	if (!logs_for_all(comm))
+		return;
 	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
 	inccl_log_line(
 		comm->group->log, "waiting: communicator %lld of job %s has waited %llu s: %s%s",

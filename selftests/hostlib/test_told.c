@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * When a communicator acknowledges its results to the switch, which thread wakes up for that, and
- * how many system calls an acknowledgement costs. A real group and communicator run between a fake
- * controller and a fake switch.
+ * When a communicator acknowledges its results to the switch, which thread wakes up for that, how
+ * many system calls an acknowledgement costs, and which channel reports that it waits. A real group
+ * and communicator run between a fake controller and a fake switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -359,16 +359,79 @@ static void no_wake_up_while_idle(void **state)
 	} while (before_ns != after_ns);
 }
 
+static bool reported_a_wait(struct inccl_communicator *comm)
+{
+	return comm->wait_reports;
+}
+
+/* Makes the communicator a further channel of `lead`, or channel 0 again, and makes its request
+ * older than the limit after which it reports that it waits. */
+static void wait_as(struct rank_fixture *fx, struct inccl_communicator *lead)
+{
+	const uint64_t age_ns = (INC_WAIT_FIRST_MS + 1000) * INC_NSEC_PER_MSEC;
+
+	pthread_mutex_lock(&fx->comm->lock);
+	fx->comm->lead = lead;
+	fx->comm->result_at_ns = 0;
+	if (fx->comm->head)
+		fx->comm->head->begun_at_ns -= age_ns;
+	pthread_mutex_unlock(&fx->comm->lock);
+	inc_signal_fd(fx->comm->wake_fd); /* the thread sleeps for the old limit */
+}
+
+/* Lets a further channel wait for too long. Another channel may have logged that it waits, too. */
+static void wait_in_a_further_channel(struct rank_fixture *fx, uint64_t logged_at_ns)
+{
+	struct inccl_communicator lead = {.waited_at_ns = logged_at_ns};
+	struct inccl_request *req = rank_start(fx, 0);
+	struct inc_roce_packet pkt;
+
+	__atomic_store_n(&fx->curious, true, __ATOMIC_RELEASE);
+	rank_receive(fx, &pkt, 0);
+	rank_until(fx, thread_drives);
+	wait_as(fx, &lead);
+	rank_until(fx, reported_a_wait);
+	wait_as(fx, NULL);
+	rc_peer_mirror(&fx->peer, &pkt, 0, pkt.payload);
+	assert_int_equal(inccl_wait(req, WAIT_MS), 0);
+}
+
+/* Any channel may be the only one that waits, so each reports its wait. */
+static void further_channel_reports_its_wait(void **state)
+{
+	struct rank_fixture *fx = *state;
+
+	wait_in_a_further_channel(fx, 0);
+	while (!__atomic_load_n(&fx->lines, __ATOMIC_ACQUIRE))
+		poll(NULL, 0, 1);
+}
+
+static void channels_report_one_wait_once(void **state)
+{
+	struct rank_fixture *fx = *state;
+
+	wait_in_a_further_channel(fx, inc_now_ns());
+	rank_receive_ack(fx, 0);
+	assert_int_equal(__atomic_load_n(&fx->lines, __ATOMIC_ACQUIRE), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rank_setup, rank_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(last_result_is_acknowledged),   CASE(destruction_acknowledges),
-		CASE(small_collectives_cost),        CASE(collective_in_flight_is_served),
-		CASE(polled_result_is_acknowledged), CASE(result_of_another_call_is_acknowledged),
-		CASE(alarm_follows_alarm),           CASE(looks_as_needed),
-		CASE(no_alarm_after_a_failure),      CASE(no_wake_up_while_idle),
+		CASE(last_result_is_acknowledged),
+		CASE(destruction_acknowledges),
+		CASE(small_collectives_cost),
+		CASE(collective_in_flight_is_served),
+		CASE(polled_result_is_acknowledged),
+		CASE(result_of_another_call_is_acknowledged),
+		CASE(alarm_follows_alarm),
+		CASE(looks_as_needed),
+		CASE(no_alarm_after_a_failure),
+		CASE(no_wake_up_while_idle),
+		CASE(further_channel_reports_its_wait),
+		CASE(channels_report_one_wait_once),
 	};
 
 	alarm(LIMIT_S);
