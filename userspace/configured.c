@@ -29,6 +29,21 @@ struct inc_configured {
 	LIST_ENTRY(inc_configured) entry;
 };
 
+/* One look at the peers of communicators asks the kernel about so many peers at most. The next look
+ * goes on with the others. */
+#define ASK_PEERS 64
+/* So many communicators are looked at in one look, if so many wait for peers. */
+#define ASK_COMMS 64
+
+/* What the kernel has answered in one look. Many communicators have the same peers. */
+struct asked {
+	struct {
+		uint32_t ifindex, ip;
+		enum inc_neighbour_answer answer;
+	} peer[ASK_PEERS];
+	uint32_t n;
+};
+
 static struct inc_configured *find(const struct inc_daemon *d, uint32_t communicator)
 {
 	struct inc_configured *c;
@@ -51,13 +66,40 @@ static int look(const struct inc_daemon *d, const struct inc_comm_conf *conf,
 	return ret;
 }
 
+/* Asks the kernel for a peer, once in a look, and makes the kernel ask that peer if necessary.
+ * Returns false if the look has asked for enough peers. */
+static bool ask_kernel(struct asked *asked, uint32_t ifindex, uint32_t ip,
+		       enum inc_neighbour_answer *answer)
+{
+	const struct in_addr addr = {.s_addr = ip};
+	uint32_t i;
+
+	for (i = 0; i < asked->n; i++)
+		if (asked->peer[i].ifindex == ifindex && asked->peer[i].ip == ip)
+			break;
+	if (i == ASK_PEERS)
+		return false;
+	if (i == asked->n) {
+		asked->peer[i].ifindex = ifindex;
+		asked->peer[i].ip = ip;
+		asked->peer[i].answer = inc_neighbour_answer(ifindex, addr);
+		asked->n++;
+		if (asked->peer[i].answer == INC_NEIGHBOUR_UNKNOWN ||
+		    asked->peer[i].answer == INC_NEIGHBOUR_SILENT)
+			inc_neighbour_provoke(ifindex, addr);
+	}
+	*answer = asked->peer[i].answer;
+	return true;
+}
+
 /*
  * Looks for a peer that has sent nothing and does not answer ARP requests. Writes a text that names
  * it, or "". Makes the kernel ask for those that it does not know. An older answer of the kernel
  * does not count, because the peer may have come since. A text stays until the peer answers, while
  * the kernel asks again.
  */
-static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *c)
+static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *c,
+			     struct asked *asked)
 {
 	char ip[INET_ADDRSTRLEN], who[INC_PEER_TEXT] = "the parent";
 	enum inc_neighbour_answer answer;
@@ -75,12 +117,13 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 		port = inc_ports_find(d, conn.port);
 		if (conn.received || !port)
 			continue;
-		answer = inc_neighbour_answer(port->ifindex, (struct in_addr){conn.peer.ip});
+		if (!ask_kernel(asked, port->ifindex, conn.peer.ip, &answer)) {
+			c->awaits_peers = true;
+			return;
+		}
 		if (answer == INC_NEIGHBOUR_KNOWN)
 			continue;
 		c->awaits_peers = true;
-		if (answer != INC_NEIGHBOUR_ASKED)
-			inc_neighbour_provoke(port->ifindex, (struct in_addr){conn.peer.ip});
 		first_ip = first_ip ?: conn.peer.ip;
 		silent = (answer == INC_NEIGHBOUR_SILENT && c->asked_ip == conn.peer.ip) ||
 			 (answer == INC_NEIGHBOUR_ASKED && c->silent_ip == conn.peer.ip);
@@ -155,12 +198,18 @@ void inc_configured_watch(struct inc_daemon *d)
 
 void inc_configured_ask(struct inc_daemon *d)
 {
+	struct asked asked = {.n = 0};
 	struct inc_configured *c;
+	uint32_t n = 0, turns, i = 0;
 
+	LIST_FOREACH (c, &d->configured, entry)
+		n += c->awaits_peers;
+	turns = (n + ASK_COMMS - 1) / ASK_COMMS;
+	d->turn++;
 	LIST_FOREACH (c, &d->configured, entry) {
-		if (!c->awaits_peers)
+		if (!c->awaits_peers || i++ % turns != d->turn % turns)
 			continue;
-		find_silent_peer(d, c);
+		find_silent_peer(d, c, &asked);
 		report(d, c);
 	}
 }

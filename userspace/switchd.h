@@ -86,6 +86,8 @@ struct inc_daemon {
 	bool ports_changed;        /* the next check shall look at all communicators' ports */
 	int ports_unread; /* errno of the last attempt to read the interfaces; 0: it worked */
 	LIST_HEAD(, inc_configured) configured;
+	/* looks for silent peers so far; if many communicators wait, they take turns */
+	uint32_t turn;
 	struct inc_events *events;
 	struct inc_client *client;
 	struct inc_query_server *server;
