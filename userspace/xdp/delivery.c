@@ -10,6 +10,9 @@
  * the peer is slow. If the ACK comes right after the retransmission, the first copy was lost. The
  * waits of the trials differ, so that a peer with a steady rhythm does not answer all of them by
  * chance.
+ *
+ * A peer may acknowledge a packet without AckReq only when a later one arrives, and a
+ * retransmission has AckReq. So a trial needs a packet with AckReq among those that were sent once.
  */
 #include "userspace/xdp/slowpath_priv.h"
 
@@ -17,6 +20,8 @@ static const unsigned int hold_ms[] = {60, 90, 130};
 #define TRIALS (sizeof(hold_ms) / sizeof(hold_ms[0]))
 /* The ACK of a packet that was lost and retransmitted comes within this time. */
 #define PROMPT_NS (10 * INC_NSEC_PER_MSEC)
+/* So many packets are searched for one with AckReq. */
+#define SEARCHED 64
 /* time after a trial in which the first copy was not lost, until the next trial may begin */
 #define NEXT_TRIAL_NS (2 * INC_NSEC_PER_SEC)
 
@@ -57,13 +62,36 @@ static void report(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, u
 		   cm->index, is_parent(cm, peer) ? 0 : 1u << peer, c->acked, text);
 }
 
+/* Whether one of the packets from c->acked on has AckReq, so that a peer at which they arrive
+ * acknowledges the oldest one at once. */
+static bool asks_for_ack(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
+			 uint64_t sent)
+{
+	uint64_t r = cm->conn[peer].acked, end = sent - r > SEARCHED ? r + SEARCHED : sent;
+	uint8_t payload[INC_MAX_PAYLOAD];
+	struct inc_kept_head head;
+	int ret;
+
+	for (; r < end; r++) {
+		ret = is_parent(cm, peer)
+			      ? inc_switch_read_partial(sp->sw, cm->index, r, payload, &head)
+			      : inc_switch_read_kept(sp->sw, cm->index, peer, r, &head);
+		if (!ret && head.mirror.flags & INC_BUF_F_ACKREQ)
+			return true;
+	}
+	return false;
+}
+
 /* Begins a trial with the oldest packet that the peer has not acknowledged, if that packet was sent
  * once and nothing is known to be lost. */
-static void begin(struct sp_conn *c, uint64_t sent, uint64_t now)
+static void begin(const struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t sent,
+		  uint64_t now)
 {
+	struct sp_conn *c = &cm->conn[peer];
+
 	if (!c->delivery.suspect || c->delivery.loss || now < c->trial.next_at_ns ||
 	    c->acked >= sent || c->acked < c->resent_end || c->resend_next < c->resend_end ||
-	    c->asked || c->rto.backoff)
+	    c->asked || c->rto.backoff || !asks_for_ack(sp, cm, peer, sent))
 		return;
 	c->trial.under_way = true;
 	c->trial.r = c->acked;
@@ -105,5 +133,5 @@ void sp_watch_delivery(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 	if (c->trial.under_way && c->acked > c->trial.r && judge(c, now))
 		report(sp, cm, peer, now);
 	if (!c->trial.under_way)
-		begin(c, sent, now);
+		begin(sp, cm, peer, sent, now);
 }
