@@ -35,7 +35,7 @@ struct inc_configured {
 /* So many communicators are looked at in one look, if so many wait for peers. */
 #define ASK_COMMS 64
 
-/* What the kernel has answered in one look. Many communicators have the same peers. */
+/* The answers of the kernel in one look. Many communicators have the same peers. */
 struct asked {
 	struct {
 		uint32_t ifindex, ip;

@@ -117,7 +117,7 @@ struct inc_comm {
 	unsigned int pass;
 	/* Failure reports about ranks that have not come back after a restart of the controller. */
 	struct inc_failure_reports failure_reports;
-	struct inc_standings standings; /* what its switches find wrong with it now */
+	struct inc_standings standings; /* the present notices of its switches */
 	/* first switch that reported that a neighbour has ended the communicator; NULL: none */
 	const struct inc_core_switch *ended;
 	/* A rank that has destroyed the communicator was reported silent, or has not come back. So

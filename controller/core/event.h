@@ -83,8 +83,8 @@ struct inc_core_event {
 			 * controller when they occurred. */
 			const struct inc_msg_event *failures;
 			uint32_t n_failures;
-			/* what the switch finds wrong with communicators now; notices of any other
-			 * communicator are over */
+			/* the switch's present notices; those of any other communicator are
+			 * over */
 			const struct inc_msg_notice *notices;
 			uint32_t n_notices;
 		};

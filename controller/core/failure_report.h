@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What switches have reported of a communicator and what stays.
+ * Reports of switches about a communicator: failures, and notices that stand.
  *
  * Failures are those on which the core cannot act yet. A failure of a rank has no effect if that
  * rank had already left. After a restart of the controller that is unknown until the rank has come

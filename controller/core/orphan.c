@@ -25,7 +25,7 @@ struct inc_orphan {
 	struct inc_failure_reports failure_reports;
 	bool ended;       /* the switch has reported that a neighbour ended the orphan */
 	bool stopped;     /* the orphan ended, because the switch's daemon has stopped */
-	char notice[320]; /* what the switch finds wrong with the orphan now; "": nothing */
+	char notice[320]; /* the switch's present notice about the orphan; "": none */
 	struct inc_core_timer timer;
 	LIST_ENTRY(inc_orphan) entry;
 };

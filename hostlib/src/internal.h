@@ -287,8 +287,8 @@ struct inccl_communicator {
 	uint64_t moved_at_ns;
 	uint64_t moved_mark;
 	/* The last result arrived when the endpoint had completed result_mark messages, at
-	 * result_at_ns on the clock `awake`. wait_reports: reports about the wait since then.
-	 * waited_at_ns: in channel 0, when any channel last logged a wait; atomic; 0: never. */
+	 * result_at_ns on the clock `awake`. Since then it has made wait_reports reports. In
+	 * channel 0 any channel sets waited_at_ns atomically when it logs a wait. */
 	uint64_t result_mark, result_at_ns, waited_at_ns;
 	unsigned int wait_reports;
 	/* how long the thread that serves the endpoint polls before it sleeps */
