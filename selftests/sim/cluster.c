@@ -3,13 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cluster.h"
-#include "descriptor.h"
-#include "memory.h"
-#include "neighbour.h"
-#include "rdma.h"
+#include "network.h"
+#include "process.h"
 #include "sim.h"
-#include "tcp.h"
-#include "watch.h"
+#include "xdp.h"
 
 #define CONVERGE_NS (400 * INC_NSEC_PER_SEC)
 #define SETTLE_NS   (150 * INC_NSEC_PER_SEC)

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include "cluster_switch.h"
 #include "collective.h"
-#include "host.h"
 #include "hostlib/include/inccl.h"
+#include "network.h"
 #include "scenario.h"
 
 #define CLUSTER_CONTROLLER "10.77.255.1"
@@ -181,7 +181,7 @@ extern struct scenario cluster_scenario;
 int cluster_check(const struct scenario *s, struct inc_err *err);
 /* Starts the faults of the scenario (cluster_faults.c). */
 void cluster_start_faults(const struct scenario *s);
-/* A host, or a port of a switch, gets another MAC address at this time (cluster_move.c). */
+/* A host, or a port of a switch, gets another MAC address at this time. */
 void cluster_move_host(uint64_t at_ns, unsigned int host);
 void cluster_move_port(uint64_t at_ns, struct cluster_switch *sw, unsigned int port);
 /* A forger (cluster_forge.c). The first function starts a run, and the second lets the forger
@@ -251,5 +251,17 @@ unsigned int controller_objects(void);
 /* Rows in the database of a controller that has ended. Rows of numbers that were given away do not
  * count. */
 unsigned int controller_rows(void);
+
+/*
+ * database.c: the disk and the memory of the controller's database. A VFS of SQLite has the files
+ * in memory, which outlive a controller that is killed. The controller is killed at writes,
+ * truncations and syncs, with the chance that the scenario names. SQLite's memory belongs to the
+ * process that runs, so it ends with a process that is killed.
+ */
+
+/* Called once in a program, before SQLite is used. */
+void database_open(void);
+/* Called before a run. Empties the disk. */
+void database_begin(void);
 
 #endif

@@ -10,16 +10,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "cluster.h"
-#include "descriptor.h"
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
 #include "controller/net/ctl.h"
 #include "controller/store/rows.h"
-#include "database.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
-#include "memory.h"
+#include "process.h"
 #include "sim.h"
 
 #define TOPOLOGY "topology.yaml"

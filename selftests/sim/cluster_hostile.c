@@ -17,9 +17,9 @@
 #include "lib/net/hostport.h"
 #include "lib/net/lines.h"
 #include "lib/net/wait.h"
+#include "network.h"
 #include "selftests/fakes/tls_hostile.h"
 #include "sim.h"
-#include "tcp.h"
 
 #define HOSTILE      0x58 /* distinguishes the random numbers of hostile peers from others */
 #define ATTACKS_MOST 24

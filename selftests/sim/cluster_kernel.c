@@ -11,13 +11,13 @@
 #include <bpf/libbpf.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
-#include "descriptor.h"
-#include "rdma.h"
+#include "network.h"
+#include "process.h"
 #include "sim.h"
-#include "userspace/xdp/packet.h"
 #include "userspace/links.h"
+#include "userspace/xdp/packet.h"
 #include "userspace/xdp/xsk.h"
-#include "watch.h"
+#include "xdp.h"
 #include "xdp_priv.h"
 
 #define RX_FRAMES 64 /* frames in the fill ring, as in userspace/xdp/xsk.c */

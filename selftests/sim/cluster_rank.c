@@ -7,11 +7,10 @@
 #include <string.h>
 #include "cluster.h"
 #include "collective.h"
-#include "descriptor.h"
 #include "hostlib/src/internal.h"
 #include "lib/base/os.h"
-#include "memory.h"
-#include "rdma.h"
+#include "network.h"
+#include "process.h"
 #include "sim.h"
 
 #define SHRINKS_MOST 8

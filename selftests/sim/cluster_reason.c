@@ -4,7 +4,7 @@
 #include <string.h>
 #include "cluster.h"
 #include "lib/channel/verbs_priv.h"
-#include "memory.h"
+#include "process.h"
 #include "sim.h"
 #include "userspace/call.h"
 #include "userspace/engine.h"

@@ -9,12 +9,11 @@
 #include <unistd.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
-#include "descriptor.h"
 #include "lib/base/opt.h"
 #include "lib/base/thread.h"
 #include "lib/net/loop.h"
-#include "memory.h"
-#include "rdma.h"
+#include "network.h"
+#include "process.h"
 #include "selftests/unit/frame.h"
 #include "sim.h"
 #include "userspace/interface.h"

@@ -11,10 +11,9 @@
 #define SIM_CLUSTER_SWITCH_H
 
 #include <stdint.h>
-#include "host.h"
 #include "lib/conf/comm_conf.h"
-#include "task.h"
-#include "wire.h"
+#include "network.h"
+#include "process.h"
 #include "xdp.h"
 
 #define CLUSTER_SWITCHES_MOST 4

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "cluster.h"
-#include "neighbour.h"
-#include "rdma.h"
+#include "network.h"
 #include "sim.h"
 
 /* IP addresses of host n and of its switch's port, and of the two ports of the cable between switch

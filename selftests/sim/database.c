@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cluster.h"
-#include "database.h"
-#include "memory.h"
+#include "process.h"
 #include "sim.h"
 
 #define NAME_MOST 64

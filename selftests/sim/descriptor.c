@@ -11,7 +11,7 @@
 #include "lib/base/os.h"
 #include "lib/base/thread.h"
 #include "lib/net/loop.h"
-#include "descriptor.h"
+#include "process.h"
 #include "sim.h"
 
 #define FDS         4096

@@ -8,9 +8,9 @@
 #include "hostlib/src/endpoint.h"
 #include "lib/base/datagram.h"
 #include "lib/channel/soft_priv.h"
+#include "network.h"
+#include "process.h"
 #include "selftests/unit/frame.h"
-#include "descriptor.h"
-#include "host.h"
 #include "sim.h"
 
 #define HOSTS 96 /* limit of hosts, ports of switches, and sockets */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <openssl/ssl.h>
-#include "memory.h"
+#include "process.h"
 #include "sim.h"
 
 #define MAGIC   0x5349d4a11c0ffee5

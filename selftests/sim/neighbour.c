@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
 #include <string.h>
-#include "neighbour.h"
+#include "network.h"
 #include "sim.h"
 #include "userspace/neighbour.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "descriptor.h"
 #include "lib/rdma/gid.h"
+#include "process.h"
 #include "rdma_priv.h"
 #include "sim.h"
 

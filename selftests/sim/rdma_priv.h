@@ -9,7 +9,7 @@
 
 #include <infiniband/verbs.h>
 #include <sys/queue.h>
-#include "rdma.h"
+#include "network.h"
 #include "selftests/unit/frame.h"
 
 #define RDMA_EVENTS      16   /* events of a device that the program has not read yet */

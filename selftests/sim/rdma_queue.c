@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "descriptor.h"
 #include "lib/base/os.h"
+#include "process.h"
 #include "rdma_priv.h"
 #include "sim.h"
 

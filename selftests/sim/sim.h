@@ -12,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/base/clock.h"
-#include "lib/base/opt.h"
 #include "selftests/unit/report.h"
 
 typedef void (*sim_fn)(void *arg, uint64_t arg2);
@@ -70,19 +69,5 @@ void sim_catch_crashes(void);
 		if (!(good))                   \
 			sim_fail(__VA_ARGS__); \
 	} while (0)
-
-/* The parts that the simulation's programs share: their command line, and the loop over the
- * seeds. */
-struct seeds {
-	uint64_t first, count;
-	bool hashes, trace;
-};
-
-/* The options for inc_opt_parse(), which fill a struct seeds. */
-extern const struct inc_opt seeds_options[];
-
-/* Runs all seeds: for each calls sim_begin() and run(). Afterwards prints one line with their
- * number, their time and the packets. */
-void seeds_run(const struct seeds *seeds, void (*run)(void));
 
 #endif

@@ -11,9 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "lib/base/os.h"
-#include "descriptor.h"
+#include "network.h"
+#include "process.h"
 #include "sim.h"
-#include "tcp.h"
 
 #define DELAY_MIN_NS 5000
 #define DELAY_MAX_NS 100000

@@ -3,7 +3,7 @@
 #include "loader/inc_raw.h"
 #include "selftests/unit/frame.h"
 #include "sim.h"
-#include "watch.h"
+#include "xdp.h"
 #include "xdp_priv.h"
 
 #define WATCH_SWITCHES 4

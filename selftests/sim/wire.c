@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "network.h"
 #include "selftests/unit/frame.h"
 #include "sim.h"
-#include "wire.h"
 
 #define DELAY_NS 2000 /* delay of a cable that has no other */
 

@@ -71,4 +71,21 @@ const struct inc_event *xdp_take_event(struct xdp *xdp);
 /* The switch whose ring has this descriptor. */
 struct xdp *xdp_of_fd(int fd);
 
+/*
+ * watch.c: the rules for frames that leave a switch in passthrough mode. The switch acknowledges
+ * what it has stored, a result or partial sum leaves when it is complete and is always the same,
+ * and checksums and source address are right. A frame that breaks a rule fails the run.
+ */
+
+struct watch {
+	const char *name;    /* name of the switch, for errors */
+	unsigned int number; /* number of the switch in its tree */
+	struct xdp *xdp;
+};
+
+/* Starts the checks for a new run, in which no frame was sent yet. */
+void watch_begin(void);
+/* Checks a frame that leaves the switch. */
+void watch_frame(const struct watch *watch, unsigned int port, const uint8_t *frame, size_t len);
+
 #endif
