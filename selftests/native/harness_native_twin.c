@@ -9,8 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "loader/inc_loader_priv.h"
-#include "selftests/unit/compare.h"
-#include "selftests/unit/egress.h"
+#include "selftests/unit/unit.h"
 #include "harness_native_twin.h"
 
 static int differ(struct native_twin *t, const char *fmt, ...)

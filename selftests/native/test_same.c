@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
-#include "selftests/unit/misuse.h"
+#include "selftests/unit/stream.h"
 #include "harness_native_twin.h"
 
 #define USUAL    150000

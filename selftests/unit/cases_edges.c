@@ -15,7 +15,7 @@
 #include <bpf/bpf.h>
 #include "lib/proto/desc.h"
 #include "cases.h"
-#include "compare.h"
+#include "unit.h"
 
 static int why(struct unit *u, const char *text)
 {

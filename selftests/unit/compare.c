@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <bpf/bpf.h>
-#include "compare.h"
+#include "unit.h"
 
 static int differ(struct unit *u, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

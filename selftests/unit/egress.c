@@ -4,8 +4,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include "compare.h"
-#include "egress.h"
+#include "unit.h"
 #include "loader/inc_crc_tables.h"
 #include "inc_xdp_test.skel.h"
 

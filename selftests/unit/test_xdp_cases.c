@@ -6,7 +6,7 @@
 #include <string.h>
 #include <bpf/bpf.h>
 #include "cases.h"
-#include "compare.h"
+#include "unit.h"
 #include "loader/inc_loader_priv.h"
 #include "loader/inc_state.h"
 

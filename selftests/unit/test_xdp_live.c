@@ -24,8 +24,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "lib/base/clock.h"
-#include "compare.h"
-#include "egress.h"
+#include "unit.h"
 #include "cases.h"
 
 #define DEADLINE_MS 5000

@@ -14,7 +14,7 @@
 #include <bpf/bpf.h>
 #include "lib/base/clock.h"
 #include "cases.h"
-#include "compare.h"
+#include "unit.h"
 
 #define CHILDREN 4
 /* so many chunks, because a lost arrival bit shows only after tens of thousands */

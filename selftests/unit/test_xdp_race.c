@@ -16,7 +16,7 @@
 #include <bpf/bpf.h>
 #include "lib/base/clock.h"
 #include "cases.h"
-#include "compare.h"
+#include "unit.h"
 
 #define MAX_THREADS 8
 #define LEN         256

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include "misuse.h"
+#include "stream.h"
 
 #define ROUNDS  8    /* sets of communicators for each seed */
 #define PACKETS 1200 /* least number of packets in each round */

@@ -21,7 +21,7 @@
 #include <zlib.h>
 #include "lib/base/clock.h"
 #include "cases.h"
-#include "compare.h"
+#include "unit.h"
 
 #define SECONDS     6
 #define ROUND_MS    500

@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include "compare.h"
-#include "egress.h"
 #include "unit.h"
 
 static int command(const char *cmd)

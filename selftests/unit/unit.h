@@ -119,4 +119,40 @@ void unit_ack_spec(const struct ref_comm *cm, uint32_t child, uint8_t syndrome, 
 void unit_ack(const struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn,
 	      struct frame *f);
 
+/*
+ * compare.c: comparisons of the switch's maps with the reference. Each returns 0, or -1 with the
+ * first difference in u->why.
+ */
+
+const char *unit_verdict_name(uint32_t verdict);
+
+int compare_verdict(struct unit *u, const struct frame *in, uint32_t verdict);
+int compare_read_counters(struct unit *u, uint64_t value[INC_CTR_MAX]);
+int compare_counters(struct unit *u);
+int compare_events(struct unit *u);
+/* compares the communicator and all its connections */
+int compare_comm(struct unit *u, const struct ref_comm *cm);
+int compare_slot(struct unit *u, const struct ref_comm *cm, uint32_t slot);
+int compare_contrib(struct unit *u, const struct ref_comm *cm, uint32_t child, uint64_t r);
+/* compares a row of the parent's results */
+int compare_passed(struct unit *u, const struct ref_comm *cm, uint64_t r);
+int compare_result(struct unit *u, const struct ref_comm *cm, uint64_t r);
+int compare_frame(struct unit *u, const char *what, const struct frame *have,
+		  const struct frame *want);
+
+/*
+ * egress.c: runs the egress program. BPF_PROG_TEST_RUN refuses devmap programs, so a plain XDP
+ * program around the same code runs here, on the switch's own maps.
+ */
+
+int egress_open(struct unit *u); /* returns 0, or -errno with the reason in u->why */
+void egress_close(struct unit *u);
+/* Makes one copy of u->out_frame for a port. Returns 0 or -errno. */
+int egress_run(struct unit *u, uint32_t ifindex, struct frame *copy, uint32_t *verdict);
+/* Makes the copies of u->out_frame, port by port as the devmap does, and compares each with the
+ * reference. Returns 0, or -1 with the difference in why. */
+int egress_copies(struct unit *u);
+/* Makes the frame to the parent of u->out_frame, and compares it with the reference. */
+int egress_partial(struct unit *u);
+
 #endif
