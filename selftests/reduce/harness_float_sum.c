@@ -6,7 +6,6 @@
 #include <string.h>
 #include <cmocka.h>
 #include "lib/reduce/operate.h"
-#include "selftests/reduce/exact.h"
 #include "selftests/reduce/numbers.h"
 #include "selftests/reduce/harness_float_sum.h"
 

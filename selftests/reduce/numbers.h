@@ -7,6 +7,7 @@
 #ifndef REDUCE_NUMBERS_H
 #define REDUCE_NUMBERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/reduce/floats.h"
@@ -74,5 +75,26 @@ long double float_result(enum inc_float type, enum inc_operator op, long double 
 
 /* A finite element, chosen from random bits, small and round numbers, and the ends of the range. */
 uint64_t random_finite(enum inc_float type, uint64_t *state);
+
+/* Sums of floating-point numbers without any rounding: integers of 2,528 bits in units of
+ * 2^-1200. */
+
+#define EXACT_LIMBS 79
+
+struct exact {
+	/* limbs of 32 bits each, with carries that were not propagated yet */
+	int64_t limb[EXACT_LIMBS];
+};
+
+/* Adds factor * value to e. The value must be a finite element of a float type, or a multiple of
+ * 2^-1200 with at most 54 significant bits. |factor| <= 4096. At most 2^17 additions are allowed.
+ */
+void exact_add(struct exact *e, long double value, int32_t factor);
+
+/* Is the sum e at most 0? */
+bool exact_not_positive(struct exact e);
+
+/* Negates e if it is negative. */
+void exact_absolute(struct exact *e);
 
 #endif

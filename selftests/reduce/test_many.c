@@ -19,7 +19,6 @@
 #endif
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/many.h"
-#include "selftests/reduce/exact.h"
 #include "selftests/reduce/numbers.h"
 
 #define COUNT 2100 /* number of elements, more than two blocks of 16-bit floats */
