@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "selftests/term/ref_floats.h"
 #include "selftests/term/harness_node.h"
 #include "selftests/unit/ref_switch.h"
 #include "userspace/term/node_priv.h"

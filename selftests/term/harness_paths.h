@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Runs a test once for every sequence of events that can happen to a node. */
+/*
+ * Runs a test once for every sequence of events that can happen to a node, or plays each event once
+ * in each state of the node.
+ */
 #ifndef SELFTESTS_TERM_HARNESS_PATHS_H
 #define SELFTESTS_TERM_HARNESS_PATHS_H
 
@@ -26,7 +29,7 @@ uint64_t path_all(void (*run)(struct path *path, void *arg), void *arg);
 /*
  * Counts every order of all events of a node by its states. An order is a way through states, and
  * ways that meet in a state continue alike. So each event is played once in each state. If whole
- * orders were played one after the other (harness_paths.h), an event would be repeated many times.
+ * orders were played one after the other by path_all(), an event would be repeated many times.
  */
 /* The job whose orders states_all() counts. */
 struct states_job {

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include "lib/proto/desc.h"
 #include "selftests/reduce/numbers.h"
-#include "selftests/term/ref_floats.h"
+#include "selftests/term/harness_node.h"
 
 /* stands for the sum of all children, where a function expects a child's number */
 #define SUM UINT32_MAX
