@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /* Integers of every type, in collectives whose blocks do not end with a packet; values with an
- * index, and complex numbers. */
+ * index, and complex numbers. Then wrong arguments, and the largest possible ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,9 @@
 #include <complex.h>
 #include <errno.h>
 #include <string.h>
+#include "hostlib/src/coll/coll.h"
+#include "hostlib/src/internal.h"
+#include "lib/proto/desc.h"
 #include "selftests/fakes/switch.h"
 #include "selftests/reduce/numbers.h"
 
@@ -204,8 +207,7 @@ static void indexed(enum inccl_dtype dtype)
 		assert_memory_equal(buffers[r].recv, buffers[1].send, bytes);
 }
 
-static void refused(enum inccl_dtype dtype, enum inccl_op op, int offset, int error,
-		    const char *text)
+static void unfit(enum inccl_dtype dtype, enum inccl_op op, int offset, int error, const char *text)
 {
 	char why[256] = "";
 	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
@@ -222,13 +224,13 @@ static void refused_indices(void **state)
 {
 	fake_switch_up(&sw,
 		       &(struct fake_switch_conf){.ranks = 1, .window = 3, .message_packets = 1});
-	refused(INCCL_INT32, INCCL_MINLOC, 0, -EOPNOTSUPP,
-		"minloc of int32: minloc and maxloc are for values with an index");
-	refused(INCCL_FLOAT32, INCCL_MAXLOC, 0, -EOPNOTSUPP, "maxloc of float32: minloc and");
-	refused(INCCL_FLOAT64_INDEX, INCCL_MAX, 0, -EOPNOTSUPP, "max of float64_index: minloc and");
-	refused(INCCL_INT32_INDEX, INCCL_SUM, 0, -EOPNOTSUPP, "sum of int32_index: minloc and");
-	refused(INCCL_INT32_INDEX, INCCL_MINLOC, 2, -EINVAL, "is not aligned to 4 bytes");
-	refused(INCCL_INT64_INDEX, INCCL_MINLOC, 4, -EINVAL, "is not aligned to 8 bytes");
+	unfit(INCCL_INT32, INCCL_MINLOC, 0, -EOPNOTSUPP,
+	      "minloc of int32: minloc and maxloc are for values with an index");
+	unfit(INCCL_FLOAT32, INCCL_MAXLOC, 0, -EOPNOTSUPP, "maxloc of float32: minloc and");
+	unfit(INCCL_FLOAT64_INDEX, INCCL_MAX, 0, -EOPNOTSUPP, "max of float64_index: minloc and");
+	unfit(INCCL_INT32_INDEX, INCCL_SUM, 0, -EOPNOTSUPP, "sum of int32_index: minloc and");
+	unfit(INCCL_INT32_INDEX, INCCL_MINLOC, 2, -EINVAL, "is not aligned to 4 bytes");
+	unfit(INCCL_INT64_INDEX, INCCL_MINLOC, 4, -EINVAL, "is not aligned to 8 bytes");
 	fake_switch_silent(&sw);
 	fake_switch_down(&sw);
 }
@@ -284,13 +286,246 @@ static void every_integer_type(void **state)
 	}
 }
 
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+/* The explanation of a rejected call. It must be in the caller's error buffer and in the log. */
+static char why[256];
+
+static void refused(int ret, int want, const char *sentence)
+{
+	assert_int_equal(ret, want);
+	if (!strstr(why, sentence))
+		fail_msg("no '%s' in '%s'", sentence, why);
+	assert_true(fake_switch_logged(&sw, sentence));
+	assert_true(fake_switch_logged(&sw, " refused: "));
+	why[0] = 0;
+	fake_switch_reset(&sw);
+}
+
+/* Tries wrong buffers of rank 1 of 3. The buffers a and b hold a block of 8 elements for each
+ * rank. */
+static void wrong_buffers(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
+{
+	int32_t a[24], b[24];
+	char *odd = (char *)a + 2;
+
+	refused(inccl_allreduce(comm, NULL, b, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"send is NULL, want 32 bytes");
+	refused(inccl_allreduce(comm, a, NULL, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"recv is NULL, want 32 bytes");
+	refused(inccl_reduce(comm, NULL, NULL, 8, INCCL_INT32, INCCL_SUM, 0, opts), -EINVAL,
+		"send is NULL");
+	refused(inccl_reduce(comm, a, NULL, 8, INCCL_INT32, INCCL_SUM, 1, opts), -EINVAL,
+		"recv is NULL");
+	refused(inccl_broadcast(comm, NULL, b, 8, INCCL_INT32, 1, opts), -EINVAL, "send is NULL");
+	refused(inccl_broadcast(comm, a, NULL, 8, INCCL_INT32, 0, opts), -EINVAL, "recv is NULL");
+	refused(inccl_reduce_scatter(comm, NULL, b, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"send is NULL, want 96 bytes");
+	refused(inccl_all_gather(comm, a, NULL, 8, INCCL_INT32, opts), -EINVAL,
+		"recv is NULL, want 96 bytes");
+	refused(inccl_allreduce(comm, odd, b, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"is not aligned to 4 bytes (int32)");
+	refused(inccl_allreduce(comm, b, odd, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"is not aligned");
+	refused(inccl_allreduce(comm, (void *)-64, b, 32, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"has no 128 bytes behind it");
+}
+
+/* A collective in place has exactly one valid position of the smaller buffer. Every other overlap
+ * of the two buffers is rejected. */
+static void wrong_places(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
+{
+	static const char sentence[] = "overlap, and not as they do in place";
+	int32_t a[48], *mid = a + 16;
+
+	refused(inccl_allreduce(comm, mid, mid + 1, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_allreduce(comm, mid, mid - 7, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_reduce(comm, mid, mid + 1, 8, INCCL_INT32, INCCL_SUM, 1, opts), -EINVAL,
+		sentence);
+	refused(inccl_broadcast(comm, mid, mid + 1, 8, INCCL_INT32, 1, opts), -EINVAL, sentence);
+	/* in place, the block of rank 1 begins 8 elements into the buffer of all blocks */
+	refused(inccl_reduce_scatter(comm, mid, mid, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_reduce_scatter(comm, mid, mid + 16, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_reduce_scatter(comm, mid, mid - 7, 8, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		sentence);
+	refused(inccl_all_gather(comm, mid, mid, 8, INCCL_INT32, opts), -EINVAL, sentence);
+	refused(inccl_all_gather(comm, mid + 16, mid, 8, INCCL_INT32, opts), -EINVAL, sentence);
+	refused(inccl_all_gather(comm, mid - 7, mid, 8, INCCL_INT32, opts), -EINVAL, sentence);
+}
+
+static void wrong_kinds(struct inccl_communicator *comm, struct inccl_collective_opts *opts)
+{
+	int32_t a[24] = {0}, b[24];
+
+	refused(inccl_reduce(comm, a, b, 8, INCCL_INT32, INCCL_SUM, 3, opts), -EINVAL,
+		"root 3: ranks are 0 to 2");
+	refused(inccl_broadcast(comm, a, b, 8, INCCL_INT32, -1, opts), -EINVAL,
+		"root -1: ranks are 0 to 2");
+	refused(inccl_broadcast(comm, NULL, NULL, 0, INCCL_INT32, 3, opts), -EINVAL, "root 3");
+	refused(inccl_allreduce(comm, a, b, 8, (enum inccl_dtype)99, INCCL_SUM, opts), -EOPNOTSUPP,
+		"dtype 99 is unknown");
+	refused(inccl_reduce_scatter(comm, a, b, 8, INCCL_INT32, (enum inccl_op)99, opts),
+		-EOPNOTSUPP, "op 99 is unknown");
+	refused(inccl_all_gather(comm, a, b, SIZE_MAX / 8, INCCL_INT32, opts), -EINVAL,
+		"are too many");
+	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 2, INCCL_INT32, INCCL_SUM, opts), -EINVAL,
+		"are too many");
+	/* the smallest count that needs more than half of the address space */
+	refused(inccl_allreduce(comm, a, b, SIZE_MAX / 8 + 1, INCCL_INT32, INCCL_SUM, opts),
+		-EINVAL, "are too many");
+	opts->mode = (enum inccl_mode)3;
+	refused(inccl_barrier(comm, opts), -EOPNOTSUPP, "mode 3 is unknown");
+	opts->mode = INCCL_MODE_DEFAULT;
+	opts->timeout_ms = 1u << 31;
+	refused(inccl_barrier(comm, opts), -EINVAL, "timeout_ms 2147483648: at most 2147483647");
+	opts->timeout_ms = 0;
+}
+
+/* A rejected call sends nothing, has no sequence number, and leaves the communicator usable. */
+static void wrong_arguments(void **state)
+{
+	const struct fake_switch_conf conf = {.ranks = 3, .window = 4, .message_packets = 1};
+	INCCL_OPTS(inccl_collective_opts, opts, .error = why, .error_size = sizeof(why));
+	struct inccl_request *req = (void *)1, *requests[FAKE_SWITCH_RANKS];
+	struct {
+		struct inccl_collective_opts opts;
+		int more;
+	} newer = {.opts = {.sz = sizeof(newer)}, .more = 1};
+
+	fake_switch_up(&sw, &conf);
+	wrong_buffers(sw.rank[1].comm, &opts);
+	wrong_places(sw.rank[1].comm, &opts);
+	wrong_kinds(sw.rank[1].comm, &opts);
+	assert_int_equal(
+		inccl_broadcast_start(sw.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, &req),
+		-EINVAL);
+	assert_null(req);
+	assert_int_equal(
+		inccl_broadcast_start(sw.rank[1].comm, NULL, NULL, 1, INCCL_INT32, 0, NULL, NULL),
+		-EINVAL);
+	assert_int_equal(inccl_reduce(NULL, NULL, NULL, 0, INCCL_INT32, INCCL_SUM, 0, NULL),
+			 -EINVAL);
+	fake_switch_reset(&sw);
+	assert_int_equal(inccl_barrier(sw.rank[1].comm, &newer.opts), -E2BIG);
+	assert_true(fake_switch_logged(&sw, "barrier refused: the options"));
+	fake_switch_silent(&sw);
+	for (unsigned int i = 0; i < conf.ranks; i++)
+		assert_int_equal(inccl_barrier_start(sw.rank[i].comm, NULL, &requests[i]), 0);
+	fake_switch_finish(&sw, requests);
+	assert_int_equal(INC_DESC_SEQ(sw.rank[1].trace[0].desc), 0);
+	fake_switch_down(&sw);
+}
+
+/* Buffers that are adjacent do not overlap, so they are accepted. */
+static void adjacent_buffers(void **state)
+{
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
+	int32_t data[2][16] = {{1}, {[8] = 2}};
+
+	fake_switch_up(&sw, &conf);
+	for (unsigned int r = 0; r < conf.ranks; r++)
+		assert_int_equal(inccl_allreduce_start(sw.rank[r].comm, data[r] + 8 * r,
+						       data[r] + 8 * !r, 8, INCCL_INT32, INCCL_SUM,
+						       NULL, &requests[r]),
+				 0);
+	fake_switch_finish(&sw, requests);
+	assert_int_equal(data[0][8], 3);
+	assert_int_equal(data[1][0], 3);
+	fake_switch_down(&sw);
+}
+
+/* A communicator that has failed rejects a collective in place. The contribution must be unchanged,
+ * although it had already been converted to a wire of the other byte order. */
+static void refused_in_place(void **state)
+{
+	const struct fake_switch_conf conf = {
+		.ranks = 2, .window = 4, .message_packets = 1, .byte_order = INCCL_ORDER_NETWORK};
+	struct inccl_communicator *comm;
+	int32_t a[4] = {1, 2, 3, 4};
+	static const int32_t same[4] = {1, 2, 3, 4};
+
+	fake_switch_up(&sw, &conf);
+	comm = sw.rank[1].comm;
+	inccl_comm_fail(comm, EIO, -1, "as the test wants it");
+	assert_int_equal(inccl_allreduce(comm, a, a, 4, INCCL_INT32, INCCL_SUM, NULL), -EIO);
+	assert_memory_equal(a, same, sizeof(a));
+	assert_int_equal(inccl_reduce_scatter(comm, a, a + 2, 2, INCCL_INT32, INCCL_SUM, NULL),
+			 -EIO);
+	assert_memory_equal(a, same, sizeof(a));
+	assert_int_equal(inccl_all_gather(comm, a + 2, a, 2, INCCL_INT32, NULL), -EIO);
+	assert_memory_equal(a + 2, same + 2, 2 * sizeof(*a));
+	assert_int_equal(inccl_broadcast(comm, a, a, 4, INCCL_INT32, 1, NULL), -EIO);
+	assert_memory_equal(a + 2, same + 2, 2 * sizeof(*a));
+	assert_int_equal(inccl_communicator_destroy(comm), -EIO);
+	sw.rank[1].comm = NULL;
+	fake_switch_down(&sw);
+}
+
+static void wide_shape(int rank, int size, int root, struct inccl_shape *shape)
+{
+	*shape = (struct inccl_shape){
+		.blocks = size, .send_blocks = size, .recv_blocks = 1, .own_block = rank};
+}
+
+/* Collectives with the largest counts and the largest number of ranks. Their last message must be
+ * at the right place. */
+static void large_counts(void **state)
+{
+	const uint64_t count = INT32_MAX, bytes = count * 4;
+	struct inccl_group group = {.rank = 4095, .world_size = 4096};
+	struct inccl_communicator comm = {.group = &group, .payload = 2048, .message_packets = 64};
+	uint8_t *const base = (uint8_t *)(1ul << 32), *const block = base + 4095 * bytes;
+	struct inccl_call call = {.collective = INCCL_REDUCE_SCATTER,
+				  .shape = wide_shape,
+				  .send = base,
+				  .recv = block,
+				  .count = count};
+	struct inccl_request req = {.comm = &comm, .send = base, .recv = block};
+	struct inc_channel_exchange msg;
+	struct inccl_plan plan;
+	struct inc_err err;
+
+	assert_int_equal(inccl_check_call(&comm, &call, &plan, &err), 0);
+	assert_int_equal(plan.send_bytes, 4096 * bytes);
+	assert_int_equal(plan.recv_bytes, bytes);
+	inccl_segment_request(&req, &plan);
+	assert_int_equal(req.block_messages, (bytes + 2047) / 2048);
+	assert_int_equal(req.messages, 4096 * req.block_messages);
+	inccl_segment_message(&req, req.messages - 1, &msg);
+	assert_int_equal(msg.send_len, bytes % 2048);
+	assert_ptr_equal((const uint8_t *)msg.send + msg.send_len, base + 4096 * bytes);
+	assert_int_equal(msg.recv_len, msg.send_len);
+	assert_ptr_equal((uint8_t *)msg.recv + msg.recv_len, block + bytes);
+	assert_int_equal(INC_DESC_ROOT(msg.imm), 4095);
+	assert_true(msg.last && msg.has_imm);
+	inccl_segment_message(&req, 4095 * req.block_messages, &msg);
+	assert_true(msg.has_imm);
+	assert_ptr_equal(msg.send, block);
+	inccl_segment_message(&req, 4095 * req.block_messages - 1, &msg);
+	assert_int_equal(INC_DESC_ROOT(msg.imm), 4094);
+	assert_int_equal(msg.recv_len, 0);
+	/* runs the largest count with long messages, too */
+	call.collective = INCCL_ALLREDUCE;
+	plan.shape = (struct inccl_shape){.blocks = 1, .send_blocks = 1, .recv_blocks = 1};
+	plan.send_bytes = bytes;
+	inccl_segment_request(&req, &plan);
+	assert_int_equal(req.messages, 1 + (bytes - 2048 + 64 * 2048 - 1) / (64 * 2048));
+	inccl_segment_message(&req, req.messages - 1, &msg);
+	assert_ptr_equal((const uint8_t *)msg.send + msg.send_len, base + bytes);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_integer_type),
-		cmocka_unit_test(refused_indices),
-		cmocka_unit_test(logged_names),
-		cmocka_unit_test(complex_sum),
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_integer_type), cmocka_unit_test(refused_indices),
+		cmocka_unit_test(logged_names),       cmocka_unit_test(complex_sum),
+		cmocka_unit_test(wrong_arguments),    cmocka_unit_test(adjacent_buffers),
+		cmocka_unit_test(refused_in_place),   cmocka_unit_test(large_counts),
 	};
 
 	return cmocka_run_group_tests_name("collectives, types", tests, NULL, NULL);
