@@ -17,9 +17,6 @@
 #include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/harness_service.h"
 
-#define LONG_MS 15000
-/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
-#define SHORT_MS 300
 /* timeout of a client, which shall expire after that of its service */
 #define LATER_MS (5 * SHORT_MS)
 

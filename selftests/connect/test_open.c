@@ -21,10 +21,8 @@
 #include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/harness_service.h"
 
-#define LONG_MS  15000
-#define SHORT_MS 60
-/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
-#define STEPS_MS 300
+/* a timeout that may expire at any step */
+#define EXPIRES_MS 60
 
 /* The results that a request's callback has received. */
 static struct outcome {
@@ -272,7 +270,7 @@ static void every_step_may_fail(void **state)
 
 	for (call = 0; call < FAKE_SOCKET_N_CALLS; call++)
 		for (n = 1; n <= 1u + (call != FAKE_SOCKET_PROBE); n++) {
-			begin(1, STEPS_MS);
+			begin(1, SHORT_MS);
 			fake_sockets.fail_in[call] = n;
 			fake_sockets.error = ENOSPC;
 			open_here();
@@ -293,9 +291,9 @@ static void every_step_may_fail(void **state)
 
 static void first_message_is_lost(void **state)
 {
-	begin(1, STEPS_MS);
+	begin(1, SHORT_MS);
 	fake_sockets.lose_probe = true;
-	open_to(service_harness.address, 5 * STEPS_MS);
+	open_to(service_harness.address, 5 * SHORT_MS);
 	until_quiet();
 	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
@@ -347,7 +345,7 @@ static void cancelled_at_any_time(void **state)
 	unsigned int turns, cancelled = 0;
 
 	for (turns = 0; turns < TURNS; turns++) {
-		begin(1, SHORT_MS);
+		begin(1, EXPIRES_MS);
 		request = open_here();
 		turn(turns);
 		if (!outcome.times) {
@@ -380,7 +378,7 @@ static void service_ends_at_any_time(void **state)
 
 	for (turns = 0; turns < TURNS; turns++) {
 		begin(1, LONG_MS);
-		open_to(service_harness.address, SHORT_MS);
+		open_to(service_harness.address, EXPIRES_MS);
 		turn(turns);
 		inc_connect_service_close(service_harness.service);
 		service_until(&outcome.times, 1);
@@ -396,7 +394,7 @@ static void device_breaks_at_any_time(void **state)
 	unsigned int turns, broken = 0;
 
 	for (turns = 0; turns < TURNS; turns++) {
-		begin(1, SHORT_MS);
+		begin(1, EXPIRES_MS);
 		fake_sockets.error = ENETDOWN;
 		open_here();
 		turn(turns);
@@ -515,7 +513,7 @@ static void strange_services(void **state)
 		assert_int_equal(fake_sockets.alive, 0);
 	}
 	/* a service that sends nothing */
-	open_to(address, SHORT_MS);
+	open_to(address, EXPIRES_MS);
 	service_until(&outcome.times, i + 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	close(listener);

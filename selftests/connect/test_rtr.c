@@ -20,10 +20,6 @@
 #include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/harness_service.h"
 
-#define LONG_MS 15000
-/* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
-#define STEPS_MS 300
-
 /* The results that callbacks have received. */
 static struct {
 	unsigned int times, opened;
@@ -143,7 +139,7 @@ static void cancelled_during_rtr(void **state)
 	int client;
 
 	for (client = 0; client < 2; client++) {
-		begin(STEPS_MS);
+		begin(SHORT_MS);
 		inc_connect_cancel(open_to_rtr(client, LONG_MS));
 		release_after_the_end();
 		assert_int_equal(outcome.times, 0);
@@ -154,7 +150,7 @@ static void cancelled_during_rtr(void **state)
 static void timeout_during_rtr(void **state)
 {
 	begin(LONG_MS);
-	open_to_rtr(true, STEPS_MS);
+	open_to_rtr(true, SHORT_MS);
 	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	assert_non_null(strstr(outcome.why, "looks for the service's port"));
@@ -162,7 +158,7 @@ static void timeout_during_rtr(void **state)
 	release_after_the_end();
 	service_end();
 
-	begin(STEPS_MS);
+	begin(SHORT_MS);
 	open_to_rtr(false, LONG_MS);
 	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
@@ -173,7 +169,7 @@ static void timeout_during_rtr(void **state)
 
 static void device_fails_during_rtr(void **state)
 {
-	begin(STEPS_MS);
+	begin(SHORT_MS);
 	open_to_rtr(true, LONG_MS);
 	fake_sockets.error = ENETDOWN;
 	fake_sockets_break();

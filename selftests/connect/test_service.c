@@ -18,7 +18,6 @@
 #include "hostlib/connect/service.h"
 #include "selftests/fakes/inventory.h"
 #include "selftests/connect/harness_service.h"
-#include "selftests/connect/service_client.h"
 
 static void answers_queries(void **state)
 {

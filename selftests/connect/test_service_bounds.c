@@ -16,7 +16,6 @@
 #include "hostlib/connect/service.h"
 #include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/harness_service.h"
-#include "selftests/connect/service_client.h"
 
 /* Sends a request and returns the first line of the answer. The connection stays open. */
 static char *ask_line(const char *text, int *fd)
