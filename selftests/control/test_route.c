@@ -10,7 +10,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "selftests/control/tree_check.h"
+#include "selftests/control/fabric.h"
 
 static const char tree_text[] =
 	"hosts:\n"

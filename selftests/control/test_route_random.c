@@ -12,7 +12,6 @@
 #include <cmocka.h>
 #include "controller/core/route_priv.h"
 #include "selftests/control/fabric.h"
-#include "selftests/control/tree_check.h"
 
 #define ROUNDS    400
 #define MAX_LEVEL 4

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "selftests/control/tree_check.h"
+#include "selftests/control/fabric.h"
 
 /* The topology: hosts h0 and h1 at s0, h2 and h3 at s1, h4 and h5 at s2. Switch a0 is above s0 and
  * s1, and r is above a0 and s2. */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "controller/core/orphan.h"
 #include "controller/store/store_priv.h"
-#include "selftests/control/two_switches.h"
+#include "selftests/control/fabric.h"
 #include "selftests/fakes/core_peers.h"
 #include "lib/base/clock.h"
 

@@ -31,7 +31,7 @@
 #include "lib/base/os.h"
 #include "lib/net/lines.h"
 #include "lib/net/tls_link.h"
-#include "selftests/control/two_switches.h"
+#include "selftests/control/fabric.h"
 #include "selftests/fakes/tls_hostile.h"
 #include "selftests/fuzz/fuzz.h"
 #include "userspace/config.h"
