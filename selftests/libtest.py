@@ -16,8 +16,8 @@ import sys
 import tempfile
 import traceback
 
-from libdaemons import Daemons
-from libproc import Failure, Result, command, expect, gone, stands_still, stopped, stopwatch, wait_for  # noqa: F401
+from libproc import (Daemons, Failure, Result, command, expect, gone, stands_still, stopped, stopwatch,  # noqa: F401
+                     wait_for)
 
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
