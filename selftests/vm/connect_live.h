@@ -29,7 +29,7 @@ struct end {
 extern struct end ends[SIDES];
 extern bool full; /* run each test completely; `make test` runs only a part of each */
 
-/* ---- connect_resources.c -------------------------------------------------------------------- */
+/* ---- connect_sides.c ------------------------------------------------------------------------ */
 
 /* The resources that a connection must return: objects of all devices, descriptors of this
  * process, and bytes that registrations have pinned. */
@@ -45,8 +45,6 @@ void resources_now(struct resources *resources);
 void resources_returned(const struct resources *before);
 /* The sum of a metric's series in inc_connect_figures(). Fails if there is no such metric. */
 double figure(int side, const char *name);
-
-/* ---- connect_sides.c ------------------------------------------------------------------------ */
 
 /* A socket that belongs to the test, and its event in the loop. */
 struct held {
