@@ -14,7 +14,6 @@
 #include "hostlib/include/inc_connect.h"
 #include "lib/base/err.h"
 #include "lib/conf/schema.h"
-#include "lib/rdma/caps.h"
 #include "lib/rdma/info.h"
 
 /* Names and link layers of lib/rdma must have the same form in inc_connect.h, because they are

@@ -9,7 +9,7 @@
 #include "hostlib/connect/socket.h"
 #include "hostlib/connect/socket_priv.h"
 #include "lib/rdma/gid.h"
-#include "lib/rdma/mtu.h"
+#include "lib/rdma/info.h"
 #include "lib/rdma/region.h"
 
 /* ---- creation ------------------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/rdma/device_priv.h"
-#include "lib/rdma/mtu.h"
+#include "lib/rdma/info.h"
 
 /* limit of the index of a GID, because struct ibv_global_route has no room for larger ones */
 #define MAX_GID_INDEX UINT8_MAX

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <string.h>
+#include <errno.h>
 #include <infiniband/verbs.h>
+#include <string.h>
 #include "lib/rdma/info.h"
-#include "lib/rdma/mtu.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours)
 SAME(INC_RDMA_LINK_UNKNOWN, IBV_LINK_LAYER_UNSPECIFIED);
@@ -71,4 +71,36 @@ const char *inc_rdma_link_layer_name(enum inc_rdma_link_layer link_layer)
 const char *inc_rdma_port_state_name(enum inc_rdma_port_state state)
 {
 	return ibv_port_state_str((enum ibv_port_state)state);
+}
+
+bool inc_rdma_qp_caps_exceed(const struct inc_rdma_limits *limits,
+			     const struct inc_rdma_qp_caps *caps, struct inc_rdma_excess *excess)
+{
+	const struct inc_rdma_excess check[] = {
+		{"send_wr", caps->send_wr, limits->max_qp_wr},
+		{"recv_wr", caps->recv_wr, limits->max_qp_wr},
+		{"send_sge", caps->send_sge, limits->max_sge},
+		{"recv_sge", caps->recv_sge, limits->max_sge},
+		{"rd_atomic", caps->rd_atomic, limits->max_qp_init_rd_atom},
+		{"dest_rd_atomic", caps->dest_rd_atomic, limits->max_qp_rd_atom},
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(check) / sizeof(check[0]); i++)
+		if (check[i].wanted > check[i].most) {
+			*excess = check[i];
+			return true;
+		}
+	return false;
+}
+
+int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
+			   const struct inc_rdma_qp_caps *caps, struct inc_err *err)
+{
+	struct inc_rdma_excess excess;
+
+	if (!inc_rdma_qp_caps_exceed(limits, caps, &excess))
+		return 0;
+	return inc_err_set(err, EINVAL, "%s: %s is %u, the device can do %u", device, excess.field,
+			   excess.wanted, excess.most);
 }

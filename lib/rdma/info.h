@@ -4,7 +4,8 @@
  * that chooses among devices, ports and GIDs reads only descriptions, so that tests can check its
  * rules without a device. No type of libibverbs is needed.
  *
- * A description never changes; a refresh of the inventory makes new ones.
+ * A description never changes; a refresh of the inventory makes new ones. The codes of path MTUs,
+ * and whether a device has the capacities that a caller requests, follow from descriptions, too.
  */
 #ifndef INC_RDMA_INFO_H
 #define INC_RDMA_INFO_H
@@ -12,6 +13,7 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "lib/base/err.h"
 
 #define INC_RDMA_NAME_SIZE   64  /* size of a device's name with its final 0 (IBV_SYSFS_NAME_MAX) */
 #define INC_RDMA_MAX_DEVICES 256 /* limit of the indexes that an inventory gives to devices */
@@ -144,5 +146,63 @@ const struct inc_rdma_port_info *inc_rdma_port_find(const struct inc_rdma_device
 const char *inc_rdma_link_layer_name(enum inc_rdma_link_layer link_layer);
 /* Returns "down", "active" and so on. An invalid state has a name, too. */
 const char *inc_rdma_port_state_name(enum inc_rdma_port_state state);
+
+/*
+ * Path MTUs of InfiniBand and RoCE: bytes of payload per packet, 256 to 4096, and their codes 1 to
+ * 5 in verbs and on the wire (enum ibv_mtu has the same numbers). All code here counts in bytes;
+ * codes are used only in calls of libibverbs and in messages.
+ */
+
+#define INC_RDMA_MTU_MIN_BYTES 256u
+#define INC_RDMA_MTU_MAX_BYTES 4096u
+
+/* Returns the MTU in bytes that a code stands for, and 0 for an invalid code. */
+static inline unsigned int inc_rdma_mtu_bytes(unsigned int code)
+{
+	return code >= 1 && code <= 5 ? INC_RDMA_MTU_MIN_BYTES / 2 << code : 0;
+}
+
+/* Returns the code of the largest MTU that is at most so many bytes, and 0 below 256. */
+static inline unsigned int inc_rdma_mtu_code(unsigned int bytes)
+{
+	unsigned int code = 0;
+
+	while (code < 5 && inc_rdma_mtu_bytes(code + 1) <= bytes)
+		code++;
+	return code;
+}
+
+/*
+ * The capacities of a queue pair, and whether a device supports them. No device is accessed. Any
+ * thread.
+ */
+
+/* Capacities of a queue pair that a caller requests. */
+struct inc_rdma_qp_caps {
+	uint32_t send_wr; /* most requests that are posted and not complete */
+	uint32_t recv_wr;
+	uint32_t send_sge; /* most pieces of memory in a request */
+	uint32_t recv_sge;
+	/* length up to which the memory of a send need not be registered, because the request
+	 * contains the data; 0: none */
+	uint32_t inline_bytes;
+	uint8_t rd_atomic;      /* number of RDMA READs that our end may have in flight */
+	uint8_t dest_rd_atomic; /* number of RDMA READs that the peer may have in flight */
+};
+
+/* The first requested capacity that exceeds the limits of a device. */
+struct inc_rdma_excess {
+	const char *field; /* name of the field in struct inc_rdma_qp_caps */
+	unsigned int wanted, most;
+};
+
+/* Whether a requested capacity exceeds the limits of the device. *excess becomes the first such
+ * one. */
+bool inc_rdma_qp_caps_exceed(const struct inc_rdma_limits *limits,
+			     const struct inc_rdma_qp_caps *caps, struct inc_rdma_excess *excess);
+/* Checks all requested capacities against the limits. Returns 0, or -EINVAL with the field, its
+ * value and the limit in err. device: the device's name for that text. */
+int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
+			   const struct inc_rdma_qp_caps *caps, struct inc_err *err);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/proto/roce.h"
-#include "lib/rdma/mtu.h"
+#include "lib/rdma/info.h"
 #include "lib/rdma/qp.h"
 
 #define MAX_FLOW_LABEL 0xfffff

@@ -19,9 +19,8 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 #include "lib/base/err.h"
-#include "lib/rdma/caps.h"
-#include "lib/rdma/device.h"
 #include "lib/rdma/info.h"
+#include "lib/rdma/device.h"
 
 struct inc_rdma_qp_opts {
 	struct ibv_cq *send_cq, *recv_cq;

@@ -16,7 +16,7 @@
 #include "hostlib/connect/select.h"
 #include "hostlib/connect/socket.h"
 #include "lib/base/thread.h"
-#include "lib/rdma/mtu.h"
+#include "lib/rdma/info.h"
 #include "selftests/fakes/connect_socket.h"
 
 struct fake_sockets fake_sockets;

@@ -13,7 +13,6 @@
 #include "lib/rdma/gid.h"
 #include "lib/rdma/info.h"
 #include "lib/rdma/inventory.h"
-#include "lib/rdma/mtu.h"
 #include "lib/rdma/qp.h"
 
 static void mtu_codes(void **state)
