@@ -4,9 +4,9 @@
  * NCCL's interface. A comm has one direction: connect makes a sender, accept makes a receiver.
  *
  * Only ha_register() and ha_deregister() block, because NCCL lets these calls wait. Workers
- * (worker.h) make all other system calls that wait. If another thread holds the lock of a comm, the
- * call returns "not yet". NCCL's own calls (test, isend, irecv) make the comm progress; the
- * progress thread (progress_thread.h) does so while NCCL does not call, and also serves standby
+ * (threads.h) make all other system calls that wait. If another thread holds the lock of a comm,
+ * the call returns "not yet". NCCL's own calls (test, isend, irecv) make the comm progress; the
+ * progress thread (threads.h) does so while NCCL does not call, and also serves standby
  * paths, control messages and timers.
  *
  * Functions return 0 or -errno. A comm that fails logs that once, and each of its requests ends

@@ -29,12 +29,11 @@
 #include "hostlib/nccl/keys.h"
 #include "hostlib/nccl/memory.h"
 #include "hostlib/nccl/path.h"
-#include "hostlib/nccl/progress_thread.h"
+#include "hostlib/nccl/threads.h"
 #include "hostlib/nccl/receiver.h"
 #include "hostlib/nccl/sender.h"
 #include "hostlib/nccl/tcp.h"
 #include "hostlib/nccl/control_msg.h"
-#include "hostlib/nccl/worker.h"
 #include "lib/base/err.h"
 
 #define HA_OLD_PATHS 4u /* most fenced paths of a comm that drain at the same time */

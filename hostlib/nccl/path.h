@@ -9,8 +9,8 @@
  * one.
  *
  * Only one thread at a time uses a path (under the comm's lock). ha_path_make(), ha_path_enter()
- * and ha_path_destroy() wait in the kernel, so a worker (worker.h) calls them while no other thread
- * uses the path.
+ * and ha_path_destroy() wait in the kernel, so a worker (threads.h) calls them while no other
+ * thread uses the path.
  */
 #ifndef HA_PATH_H
 #define HA_PATH_H

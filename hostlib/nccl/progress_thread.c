@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
-#include "hostlib/nccl/progress_thread.h"
+#include "hostlib/nccl/threads.h"
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
 #include "lib/base/thread.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/worker.h"
+#include "hostlib/nccl/threads.h"
 #include "lib/base/thread.h"
 
 struct ha_worker {

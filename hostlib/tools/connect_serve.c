@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inc-connect serve: a service that carries out the commands of connect_commands.h on each socket,
+ * inc-connect serve: a service that carries out the commands of connect_tool.h on each socket,
  * in one event loop. It handles the messages of a client in order. If an answer finds no room in
  * the send queue, this message and all behind it wait.
  */
@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include "hostlib/tools/connect_commands.h"
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/log.h"
 #include "lib/net/scrape.h"

@@ -12,7 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/net/lookup.h"
 #include "lib/net/race.h"
-#include "hostlib/tools/ha_perf_bootstrap.h"
+#include "hostlib/tools/ha_perf.h"
 
 #define LISTENERS 8 /* most addresses of its name on which rank 0 listens */
 /* time limit in ms of one attempt to connect to rank 0, over all its addresses */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/tools/connect_commands.h"
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"

@@ -3,7 +3,6 @@
 #include "lib/conf/comm_conf.h"
 #include "lib/proto/desc.h"
 #include "hostlib/tools/perf_data.h"
-#include "hostlib/tools/perf_float.h"
 
 #define GUARD 0x5a
 

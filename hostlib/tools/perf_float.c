@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "lib/reduce/floats.h"
-#include "hostlib/tools/perf_float.h"
+#include "hostlib/tools/perf_data.h"
 
 #define DOUBLE_BIAS     1023
 #define DOUBLE_MANTISSA 52
