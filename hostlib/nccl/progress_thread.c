@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The progress thread (threads.h). */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* A worker thread for calls that block (threads.h). */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The floats that inccl-perf sends (perf_data.h). */
 #include <math.h>
 #include <string.h>
 #include "lib/reduce/floats.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* The disk of the controller's database (cluster.h). */
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Descriptors, and the waits for them (process.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

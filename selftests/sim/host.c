@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Hosts' networks (network.h). */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>

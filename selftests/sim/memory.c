@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Memory of processes (process.h). */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>

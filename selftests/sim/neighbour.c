@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* The neighbour table (network.h). */
 #include <errno.h>
 #include <string.h>
 #include "network.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Processes and their threads (process.h). */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* TCP streams (network.h). */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* The rules for frames that leave a switch (xdp.h). */
 #include <string.h>
 #include "loader/inc_raw.h"
 #include "selftests/unit/frame.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Cables (network.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

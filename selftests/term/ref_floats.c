@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The reference for sums of native floats (harness_node.h). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Comparisons of the switch's maps with the reference (unit.h). */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Runs the egress program (unit.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
