@@ -104,7 +104,7 @@ void incctl_print_tree(const json_t *trees);
 const char *incctl_edge_text(const json_t *edge, char *buf, size_t size);
 /* Whether the switch is a child of another switch in the tree. */
 bool incctl_is_child(const json_t *tree, const char *sw);
-/* incctl_draw.c: prints the trees as pictures. */
+/* Prints the trees as pictures: for dot(1), and as SVG. */
 void incctl_print_dot(const json_t *trees);
 void incctl_print_svg(const json_t *trees);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints trees of communicators with the figures of their connections, as text. */
+/* Prints trees of communicators with the figures of their connections: as text, and as pictures. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "controller/draw/draw.h"
 #include "controller/incctl/incctl.h"
 #include "lib/topology/topology.h"
 
@@ -213,4 +215,184 @@ void incctl_print_tree(const json_t *trees)
 			print_below(tree, sw, 2);
 		}
 	}
+}
+
+/* ---- pictures ---- */
+
+/* Prints a text for dot(1), inside quotes, with the characters escaped that quotes need. */
+static void put_quoted(const char *text)
+{
+	for (; *text; text++)
+		printf(strchr("\"\\", *text) ? "\\%c" : "%c", *text);
+}
+
+static void put_dot_edge(const json_t *tree, const json_t *edge)
+{
+	char figures[120];
+
+	printf("  \"%lld ", incctl_number(tree, "communicator"));
+	put_quoted(incctl_text(edge, "switch"));
+	printf("\" -- \"%lld ", incctl_number(tree, "communicator"));
+	put_quoted(incctl_text(edge, "child"));
+	if (!incctl_true(edge, "to_switch"))
+		printf(" %lld", incctl_number(edge, "rank"));
+	printf("\" [label=\"");
+	put_quoted(incctl_text(edge, "port"));
+	printf("\\n%s\"];\n", incctl_edge_text(edge, figures, sizeof(figures)));
+	if (incctl_true(edge, "to_switch"))
+		return;
+	printf("  \"%lld ", incctl_number(tree, "communicator"));
+	put_quoted(incctl_text(edge, "child"));
+	printf(" %lld\" [label=\"", incctl_number(edge, "rank"));
+	put_quoted(incctl_text(edge, "child"));
+	printf("\\nrank %lld\"];\n", incctl_number(edge, "rank"));
+}
+
+void incctl_print_dot(const json_t *trees)
+{
+	json_t *tree, *node, *edge;
+	size_t i, k;
+
+	printf("graph trees {\n  node [fontsize=11];\n  edge [fontsize=9];\n");
+	json_array_foreach (trees, i, tree) {
+		json_array_foreach (json_object_get(tree, "nodes"), k, node) {
+			printf("  \"%lld ", incctl_number(tree, "communicator"));
+			put_quoted(incctl_text(node, "switch"));
+			printf("\" [shape=box, label=\"");
+			put_quoted(incctl_text(node, "switch"));
+			if (*incctl_text(node, "mode"))
+				printf(", %s", incctl_text(node, "mode"));
+			printf("\\n");
+			put_quoted(incctl_text(tree, "job"));
+			printf(" %lld\"];\n", incctl_number(tree, "communicator"));
+		}
+		json_array_foreach (json_object_get(tree, "edges"), k, edge)
+			put_dot_edge(tree, edge);
+	}
+	printf("}\n");
+}
+
+static const struct inc_draw_figure figures[] = {
+	{"port", "port", ""},
+	{"received", "", "received"},
+	{"acknowledged", "", "acknowledged"},
+	{"resent", "", "resent"},
+	{"packets/s", "", "packets/s"},
+	{},
+};
+
+/* Prints a figure of an edge into buf. Returns NULL if the edge's switch has not answered. */
+static const char *figure_text(const json_t *edge, const char *key, char *buf, size_t size)
+{
+	const json_t *value = json_object_get(edge, key);
+
+	if (!json_is_number(value))
+		return NULL;
+	snprintf(buf, size, "%.0f", json_number_value(value));
+	return buf;
+}
+
+static enum inc_draw_look look_of(const json_t *edge)
+{
+	const char *state = incctl_text(edge, "state");
+
+	if (strcmp(state, "undelivered") == 0 || strcmp(state, "unresponsive") == 0 ||
+	    strcmp(state, "ended") == 0)
+		return INC_DRAW_BAD;
+	return json_number_value(json_object_get(edge, "packets_per_s")) > 0 ? INC_DRAW_BUSY
+									     : INC_DRAW_IDLE;
+}
+
+static void draw_edge(struct inc_draw *draw, int upper, int lower, const json_t *edge)
+{
+	static const char *const keys[] = {"received", "acknowledged", "retransmits",
+					   "packets_per_s"};
+	char buf[4][32];
+	const char *texts[INC_DRAW_FIGURES] = {incctl_text(edge, "port")};
+
+	for (size_t i = 0; i < 4; i++)
+		texts[i + 1] = figure_text(edge, keys[i], buf[i], sizeof(buf[i]));
+	inc_draw_link(draw, upper, lower, texts, 0, look_of(edge));
+}
+
+/* Finds the tree's entry of a switch. Returns NULL if there is none. */
+static const json_t *find_node(const json_t *tree, const char *sw)
+{
+	json_t *node;
+	size_t i;
+
+	json_array_foreach (json_object_get(tree, "nodes"), i, node) {
+		if (strcmp(incctl_text(node, "switch"), sw) == 0)
+			return node;
+	}
+	return NULL;
+}
+
+/* Draws a switch and all nodes below it. ranks are those below it, or "" for the root. Returns the
+ * switch's node. */
+static int draw_below(struct inc_draw *draw, const json_t *tree, const char *sw, const char *ranks,
+		      unsigned int row)
+{
+	const json_t *entry = find_node(tree, sw);
+	const bool absent = entry && strcmp(incctl_text(entry, "state"), "absent") == 0;
+	char text[64] = "";
+	const char *const more[2] = {absent ? "not connected" : incctl_text(entry, "mode"), text};
+	json_t *edge;
+	int node, child;
+	size_t i;
+
+	if (*ranks)
+		snprintf(text, sizeof(text), "rank%s %s", strpbrk(ranks, ",-") ? "s" : "", ranks);
+	node = inc_draw_node(draw, INC_DRAW_SWITCH, row, sw, more,
+			     absent ? INC_DRAW_BAD : INC_DRAW_IDLE);
+	json_array_foreach (json_object_get(tree, "edges"), i, edge) {
+		const char *name = incctl_text(edge, "child"), *below = incctl_text(edge, "ranks");
+		char rank[64];
+
+		if (strcmp(incctl_text(edge, "switch"), sw) != 0)
+			continue;
+		snprintf(rank, sizeof(rank), "rank%s %s", strpbrk(below, ",-") ? "s" : "", below);
+		if (incctl_true(edge, "to_switch"))
+			child = draw_below(draw, tree, name, below, row + 1);
+		else
+			child = inc_draw_node(draw, INC_DRAW_HOST, row + 1, name,
+					      (const char *const[2]){rank}, INC_DRAW_IDLE);
+		draw_edge(draw, node, child, edge);
+	}
+	return node;
+}
+
+static struct inc_draw *draw_tree(const json_t *tree)
+{
+	struct inc_draw *draw;
+	char title[256];
+	json_t *node;
+	size_t i;
+
+	snprintf(title, sizeof(title), "communicator %lld, %s", incctl_number(tree, "communicator"),
+		 incctl_text(tree, "job"));
+	draw = inc_draw_new(title, figures);
+	json_array_foreach (json_object_get(tree, "nodes"), i, node) {
+		if (draw && !incctl_is_child(tree, incctl_text(node, "switch")))
+			draw_below(draw, tree, incctl_text(node, "switch"), "", 0);
+	}
+	return draw;
+}
+
+void incctl_print_svg(const json_t *trees)
+{
+	struct inc_draw **list = calloc(json_array_size(trees) + 1, sizeof(*list));
+	unsigned int n = 0;
+	json_t *tree;
+	size_t i;
+
+	json_array_foreach (trees, i, tree) {
+		if (list && (list[n] = draw_tree(tree)))
+			n++;
+	}
+	if (!list || n < json_array_size(trees) || inc_draw_print(list, n, true, stdout))
+		abort(); /* no memory */
+	while (n--)
+		inc_draw_free(list[n]);
+	free(list);
 }
