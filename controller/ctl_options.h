@@ -53,6 +53,7 @@ struct inc_ctl_options {
 	struct inc_tls_files tls;
 	bool insecure; /* the controller may listen on any address without TLS */
 	struct inc_plan_command plan;
+	const char *http;    /* address of the page; NULL: none */
 	const char *metrics; /* address at which figures can be read over HTTP; NULL: none */
 };
 

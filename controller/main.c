@@ -100,6 +100,12 @@ static const struct inc_opt options[] = {
 	 .help = "answer GET /metrics there over HTTP with all figures, as Prometheus reads them; "
 		 "without a port: any free one, which the log names (default: nowhere)",
 	 INC_OPT_TEXT(struct inc_ctl_options, metrics, inc_scrape_check)},
+	{.name = "http",
+	 .value = "ADDRESS[:PORT]",
+	 .help = "show a page for a browser there over HTTP: the topology with the rates of its "
+		 "links, jobs, waits and events; without a port: any free one, which the log names "
+		 "(default: nowhere)",
+	 INC_OPT_TEXT(struct inc_ctl_options, http, inc_scrape_check)},
 	{.name = "job-communicators",
 	 .value = "N",
 	 .preset = INC_STR(INC_MAX_GROUP_COMMS),
@@ -161,7 +167,8 @@ static const struct inc_program program = {
 static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
 {
 	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches +
-			   (ctl->opt.metrics ? INC_SCRAPE_DESCRIPTORS : 0);
+			   (ctl->opt.metrics ? INC_SCRAPE_DESCRIPTORS : 0) +
+			   (ctl->opt.http ? INC_SCRAPE_DESCRIPTORS : 0);
 	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
 	struct rlimit limit;
 	rlim_t rest;
@@ -345,6 +352,7 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	if (!switches)
 		goto out;
 	ret = show_figures(ctl, err);
+	ret = ret ?: inc_page_start(ctl, err);
 	if (ret)
 		goto out;
 	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
@@ -361,6 +369,7 @@ out:
 	inc_persist_stop(ctl->persist);
 	ctl->persist = NULL;
 	inc_scrape_stop(ctl->scrape);
+	inc_page_stop(ctl);
 	inc_keepalive_stop(ctl);
 	if (switches)
 		evconnlistener_free(switches);

@@ -5,6 +5,7 @@
 #define INC_CORE_COMM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 #include "controller/core/core_timer.h"
@@ -182,6 +183,10 @@ void inc_comm_fail_channels(const struct inc_comm *comm, int rank);
 void inc_comm_on_timeout(void *comm);
 /* Function of the wait's timer: reports to the members that wait which ranks are missing. */
 void inc_comm_on_wait(void *comm);
+
+/* Prints the ranks, or the switch, for which the communicator waits in a phase in which it does.
+ * Returns false if it only waits for the answers of connected switches. */
+bool inc_comm_describe_wait(const struct inc_comm *comm, char *buf, size_t size);
 
 /* Handles message failed, by which a member reports a failure. wrong and why are the same as for
  * inc_comm_ask(). */

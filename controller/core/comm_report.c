@@ -82,9 +82,7 @@ static bool waits(const struct inc_comm *comm, unsigned int rank)
 	       (comm->phase == COMM_CONFIGURED ? m->ready : m->asked);
 }
 
-/* Prints the ranks, or the switch, for which the communicator waits. Returns false if it only waits
- * for the answers of connected switches. */
-static bool describe_wait(const struct inc_comm *comm, char *buf, size_t size)
+bool inc_comm_describe_wait(const struct inc_comm *comm, char *buf, size_t size)
 {
 	const bool is_ready = comm->phase == COMM_CONFIGURED;
 	const struct inc_core_switch *absent;
@@ -110,7 +108,7 @@ void inc_comm_on_wait(void *arg)
 	const struct inc_group *group = comm->group;
 	char missing[340], text[480];
 
-	if (!describe_wait(comm, missing, sizeof(missing)))
+	if (!inc_comm_describe_wait(comm, missing, sizeof(missing)))
 		return;
 	snprintf(text, sizeof(text), "communicator %u of job %s has waited %u s for %s",
 		 inc_channel_comm(comm->index), group->job, waited_s, missing);

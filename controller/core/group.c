@@ -75,6 +75,11 @@ static const char *name_absent(const void *arg, unsigned int rank)
 	return group->members[rank].present ? NULL : inc_member_name(&group->members[rank]);
 }
 
+void inc_group_list_absent(const struct inc_group *group, char *buf, size_t size)
+{
+	inc_list_ranks(group->world_size, name_absent, group, buf, size);
+}
+
 /* Frees a group that cannot form. The ranks that have joined receive the reason, and may ask
  * again. */
 static void dissolve(struct inc_group *group, int code, const struct inc_err *why)
@@ -106,7 +111,7 @@ static void on_timeout(void *arg)
 		inc_group_recheck(group);
 		return;
 	}
-	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
+	inc_group_list_absent(group, ranks, sizeof(ranks));
 	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
 		    group->core->opt.group_timeout_ms);
 	dissolve(group, ETIMEDOUT, &why);
@@ -119,7 +124,7 @@ static void on_wait(void *arg)
 	const unsigned int waited_s = inc_core_wait_go_on(&group->wait);
 	char ranks[300], text[400];
 
-	inc_list_ranks(group->world_size, name_absent, group, ranks, sizeof(ranks));
+	inc_group_list_absent(group, ranks, sizeof(ranks));
 	snprintf(text, sizeof(text), "job %s has waited %u s for %s", group->job, waited_s, ranks);
 	inc_info("group %u: %s", group->number, text);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {

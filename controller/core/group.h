@@ -164,6 +164,8 @@ const char *inc_member_name(const struct inc_member *member);
  * name() returns a text. */
 void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
 		    const void *arg, char *buf, size_t size);
+/* Prints the ranks of the group that have not joined. */
+void inc_group_list_absent(const struct inc_group *group, char *buf, size_t size);
 
 /* ---- leader.c ---- */
 

@@ -38,6 +38,7 @@
 #define CTL_SIGNALS         3 /* number of handled signals: SIGTERM, SIGINT and SIGHUP */
 
 struct inc_client;
+struct inc_page;
 struct inc_query;
 struct inc_address_limit;
 struct inc_switch_link;
@@ -79,6 +80,7 @@ struct inc_ctl {
 	struct inc_ctl_figures figures;
 	/* HTTP server of figures; NULL: the controller was started without --metrics */
 	struct inc_scrape *scrape;
+	struct inc_page *page; /* page over HTTP; NULL: the controller was started without --http */
 	/* timer of the ticks of keepalive.c; NULL: members have no time limit */
 	struct inc_timer *keepalive;
 };
@@ -191,7 +193,98 @@ void inc_query_ask(struct inc_client *client, json_t *object);
 /* query_tree.c: makes the entry of a communicator in the answer to "tree". Returns NULL if the
  * communicator has no tree yet. */
 json_t *inc_query_tree(const struct inc_comm *comm);
+/* Adds the names of hosts, peer switches and jobs to a switch's answer to "connections" or
+ * "waiting". */
+void inc_query_add_names(const struct inc_core_switch *sw, json_t *data);
 void inc_query_client_gone(struct inc_client *client);
 void inc_queries_free(struct inc_ctl *ctl);
+
+/* page.c: the page of --http, and what it shows of the switches' answers. */
+
+#define INC_PAGE_EVENTS 50  /* most events on the page */
+#define INC_PAGE_JOBS   256 /* most communicators whose speed the page shows */
+
+struct inc_page_port {
+	bool known;      /* a switch has reported the port */
+	bool down;       /* the port cannot be used */
+	bool rated;      /* The rates are known. */
+	char reason[96]; /* why the port is down, or that what is sent there is lost */
+	uint64_t rx_bytes, tx_bytes;
+	double rx_mbit, tx_mbit; /* rates in Mbit/s */
+};
+
+/* The last answers of a switch. */
+struct inc_page_switch {
+	struct inc_page_port *ports; /* at the same indexes as in the topology */
+	unsigned int n_ports;
+	uint64_t ports_at_ns;
+	json_t *waiting;   /* with the names of peers */
+	unsigned int turn; /* number of questions so far */
+	uint32_t from[3];  /* by kind of question, the page for which the next one asks */
+	bool asked;        /* a question is under way */
+};
+
+/* The speed of a communicator, by the answers of the switch at its root. */
+struct inc_page_speed {
+	uint32_t communicator;
+	uint64_t results, at_ns;
+	double results_per_s, mbit_per_s;
+	uint32_t busy; /* the last answers, one bit each: 1 if results were made before it */
+	unsigned int answers;
+};
+
+struct inc_page_event {
+	uint64_t time_ns;
+	char sw[INC_TOPO_NAME_MAX];
+	const char *kind;
+	uint32_t communicator;
+	char message[320];
+};
+
+struct inc_page {
+	struct inc_ctl *ctl;
+	struct inc_scrape *scrape;
+	struct inc_scrape_site site;
+	struct inc_scrape_header headers[8];
+	char policy[400], *style;
+	uint64_t asked_at_ns; /* when the switches were last asked */
+	struct inc_page_switch *switches;
+	unsigned int n_switches;
+	struct inc_page_speed speeds[INC_PAGE_JOBS];
+	struct inc_page_event events[INC_PAGE_EVENTS];
+	unsigned int n_events; /* number of events so far; the oldest ones are overwritten */
+};
+
+/* Starts the page if the controller's options want it. Returns 0, or -errno with the reason. */
+int inc_page_start(struct inc_ctl *ctl, struct inc_err *err);
+void inc_page_stop(struct inc_ctl *ctl);
+/* Adds an event that a switch has sent to the page, if there is one. */
+void inc_page_event(struct inc_ctl *ctl, const struct inc_core_switch *sw,
+		    const struct inc_msg_event *said);
+/* Finds the speed of a communicator. Returns NULL if it is not known. */
+const struct inc_page_speed *inc_page_speed(const struct inc_page *page, uint32_t communicator);
+
+/* page_view.c */
+/* Prints a part of the page, and moves *at behind it. Returns false if it was the last part. */
+bool inc_page_print(const struct inc_page *page, struct inc_scrape_at *at, FILE *out);
+/* page_picture.c: prints the part with the picture. */
+void inc_page_picture(const struct inc_page *page, FILE *out);
+/* The rates of a link. Up is towards the root of the picture. */
+struct inc_page_rates {
+	const char *port; /* name of the port; "": the link has no port of a switch */
+	bool known, down;
+	double up_mbit, down_mbit;
+	const char *reason;
+};
+/* Finds the rates of a link. upper is the index of its end that is nearer to the root. */
+void inc_page_link_rates(const struct inc_page *page, const struct inc_topo_link *link,
+			 unsigned int upper, struct inc_page_rates *out);
+const char *inc_page_end_name(const struct inc_topology *topo, const struct inc_topo_end *end);
+/* Returns the name of the switch's port at an end, or "" if there is none. */
+const char *inc_page_port_name(const struct inc_topology *topo, const struct inc_topo_end *end);
+/* Prints a rate in Gbit/s, without the unit. */
+const char *inc_page_gbit(double mbit, char *buf, size_t size);
+/* The page's style, without that of its picture, and its script. */
+extern const char inc_page_style[], inc_page_script[];
 
 #endif

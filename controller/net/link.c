@@ -277,10 +277,12 @@ static void take_event(struct inc_switch_link *link, const json_t *object)
 {
 	struct inc_msg_event said;
 
-	if (!read_notice(link->sw, object, &said))
-		inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = CORE_EVENT_NOTICE,
-								 .sw = link->sw,
-								 .notice = &said});
+	if (read_notice(link->sw, object, &said))
+		return;
+	inc_page_event(link->ctl, link->sw, &said);
+	inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = CORE_EVENT_NOTICE,
+							 .sw = link->sw,
+							 .notice = &said});
 }
 
 int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, const uint32_t *keep,

@@ -333,7 +333,7 @@ static void name_peer(const struct inc_core_switch *sw, const struct inc_comm *c
 			json_string(sw->core->topo->hosts[comm->members[rank].route.host].name));
 }
 
-static void add_names(const struct inc_core_switch *sw, json_t *data)
+void inc_query_add_names(const struct inc_core_switch *sw, json_t *data)
 {
 	json_t *entry, *missing;
 	size_t i, k;
@@ -388,7 +388,7 @@ static void on_answer(struct inc_ctl *ctl, struct inc_core_switch *sw, int code,
 		if (strcmp(inc_ctl_text(slot, "switch"), inc_switch_name(sw)) != 0)
 			continue;
 		if (!code && data) {
-			add_names(sw, data);
+			inc_query_add_names(sw, data);
 			fill_slot(query, slot, data, json_object_get(reply, "next"));
 		} else {
 			json_object_set_new(slot, "error",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Serves metrics over HTTP by libevent's server, with the limits that libevent does not have. */
+/* Serves a page over HTTP by libevent's server, with the limits that libevent does not have. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -51,11 +51,20 @@ struct inc_scrape {
 	struct evhttp *http;
 	struct evconnlistener *listener; /* socket that accepts connections, owned by http */
 	struct inc_timer *sweep;         /* timer that runs while there are connections */
+	const struct inc_scrape_site *site;
 	inc_scrape_part part;
 	void *arg;
 	LIST_HEAD(, scrape_conn) connections;
 	unsigned int n_connections;
 	LIST_HEAD(, scrape_page) pages;
+};
+
+static const struct inc_scrape_site figures_site = {
+	.what = "figures",
+	.path = "/metrics",
+	.headers =
+		(const struct inc_scrape_header[]){
+			{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}, {}},
 };
 
 int inc_scrape_check(const char *where, struct inc_err *err)
@@ -145,24 +154,45 @@ static void mark_asked(struct inc_scrape *s, const struct bufferevent *bev)
 		c->asked |= c->bev == bev;
 }
 
+/* Answers a request of another path or method. Returns false if the request is one for the page. */
+static bool check_request(const struct inc_scrape *s, struct evhttp_request *request)
+{
+	const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
+	const enum evhttp_cmd_type method = evhttp_request_get_command(request);
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+	const bool known = path && strcmp(path, s->site->path) == 0;
+	char text[64];
+
+	if (known && (method == EVHTTP_REQ_GET || (s->site->head && method == EVHTTP_REQ_HEAD)))
+		return false;
+	evhttp_add_header(headers, "Content-Type", "text/plain; charset=utf-8");
+	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+	if (!known) {
+		snprintf(text, sizeof(text), "the only page is %s\n", s->site->path);
+		refuse(request, HTTP_NOTFOUND, "Not Found", text);
+		return true;
+	}
+	evhttp_add_header(headers, "Allow", s->site->head ? "GET, HEAD" : "GET");
+	refuse(request, HTTP_BADMETHOD, "Method Not Allowed",
+	       s->site->head ? "only GET and HEAD\n" : "only GET\n");
+	return true;
+}
+
 static void on_request(struct evhttp_request *request, void *arg)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
-	const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request));
 	struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
 	struct inc_scrape *s = arg;
 	struct scrape_page *page;
 
 	mark_asked(s, evhttp_connection_get_bufferevent(connection));
 	evhttp_add_header(headers, "Connection", "close");
-	evhttp_add_header(headers, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-	if (!path || strcmp(path, "/metrics") != 0) {
-		refuse(request, HTTP_NOTFOUND, "Not Found", "the only page is /metrics\n");
+	if (check_request(s, request))
 		return;
-	}
-	if (evhttp_request_get_command(request) != EVHTTP_REQ_GET) {
-		evhttp_add_header(headers, "Allow", "GET");
-		refuse(request, HTTP_BADMETHOD, "Method Not Allowed", "only GET\n");
+	for (const struct inc_scrape_header *h = s->site->headers; h->name; h++)
+		evhttp_add_header(headers, h->name, h->value);
+	if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) {
+		evhttp_send_reply(request, HTTP_OK, "OK", NULL);
 		return;
 	}
 	page = calloc(1, sizeof(*page));
@@ -282,13 +312,20 @@ static void tell_address(const struct inc_scrape *s)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		return;
 	if (addr.ss_family == AF_INET6)
-		inc_info("figures at http://[%s]:%s/metrics", host, port);
+		inc_info("%s at http://[%s]:%s%s", s->site->what, host, port, s->site->path);
 	else
-		inc_info("figures at http://%s:%s/metrics", host, port);
+		inc_info("%s at http://%s:%s%s", s->site->what, host, port, s->site->path);
 }
 
 int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part part, void *arg,
 		     struct inc_scrape **out, struct inc_err *err)
+{
+	return inc_scrape_start_site(base, where, &figures_site, part, arg, out, err);
+}
+
+int inc_scrape_start_site(struct event_base *base, const char *where,
+			  const struct inc_scrape_site *site, inc_scrape_part part, void *arg,
+			  struct inc_scrape **out, struct inc_err *err)
 {
 	struct inc_scrape *s;
 	struct addrinfo *at;
@@ -299,6 +336,7 @@ int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part
 	s = calloc(1, sizeof(*s));
 	if (s) {
 		s->base = base;
+		s->site = site;
 		s->part = part;
 		s->arg = arg;
 		LIST_INIT(&s->connections);
@@ -308,7 +346,7 @@ int inc_scrape_start(struct event_base *base, const char *where, inc_scrape_part
 	freeaddrinfo(at);
 	if (ret) {
 		inc_scrape_stop(s);
-		return inc_err_set(err, -ret, "figures at %s: %s", where, strerror(-ret));
+		return inc_err_set(err, -ret, "%s at %s: %s", site->what, where, strerror(-ret));
 	}
 	tell_address(s);
 	*out = s;
