@@ -106,7 +106,8 @@ static void usage(FILE *out, uint64_t used, uint64_t limit)
 		return;
 	}
 	fprintf(out,
-		"<td class=\"n\">%llu of %llu <meter value=\"%llu\" max=\"%llu\"></meter></td>",
+		"<td class=\"n\">%llu of %llu <meter aria-hidden=\"true\" value=\"%llu\" "
+		"max=\"%llu\"></meter></td>",
 		(unsigned long long)used, (unsigned long long)limit, (unsigned long long)used,
 		(unsigned long long)limit);
 }
@@ -224,7 +225,9 @@ static void print_job(const struct inc_page *page, const struct inc_group *group
 	} else {
 		number(out, "%.0f", speed.results_per_s);
 		number(out, "%s", inc_page_gbit(speed.mbit_per_s, gbit, sizeof(gbit)));
-		fprintf(out, "<td class=\"n\">%d %% <meter value=\"%d\" max=\"100\"></meter></td>",
+		fprintf(out,
+			"<td class=\"n\">%d %% <meter aria-hidden=\"true\" value=\"%d\" "
+			"max=\"100\"></meter></td>",
 			speed.busy_percent, speed.busy_percent);
 	}
 	fputs("</tr>\n", out);
