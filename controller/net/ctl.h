@@ -241,8 +241,16 @@ struct inc_page_event {
 	char message[320];
 };
 
+/* The last picture, for readers that come within a second of each other. */
+struct inc_page_drawn {
+	char *text; /* NULL: nothing was drawn yet */
+	size_t len;
+	uint64_t at_ns;
+};
+
 struct inc_page {
 	struct inc_ctl *ctl;
+	struct inc_page_drawn *drawn;
 	struct inc_scrape *scrape;
 	struct inc_scrape_site site;
 	struct inc_scrape_header headers[8];
@@ -267,7 +275,7 @@ const struct inc_page_speed *inc_page_speed(const struct inc_page *page, uint32_
 /* page_view.c */
 /* Prints a part of the page, and moves *at behind it. Returns false if it was the last part. */
 bool inc_page_print(const struct inc_page *page, struct inc_scrape_at *at, FILE *out);
-/* page_picture.c: prints the part with the picture. */
+/* page_picture.c: prints the part with the picture, which is drawn once a second at most. */
 void inc_page_picture(const struct inc_page *page, FILE *out);
 /* The rates of a link. Up is towards the root of the picture. */
 struct inc_page_rates {

@@ -317,7 +317,9 @@ int inc_page_start(struct inc_ctl *ctl, struct inc_err *err)
 	if (!ctl->opt.http)
 		return 0;
 	ctl->page = calloc(1, sizeof(*ctl->page));
-	if (!ctl->page || set_headers(ctl->page))
+	if (ctl->page)
+		ctl->page->drawn = calloc(1, sizeof(*ctl->page->drawn));
+	if (!ctl->page || !ctl->page->drawn || set_headers(ctl->page))
 		return inc_err_set(err, ENOMEM, "page: %s", strerror(ENOMEM));
 	ctl->page->ctl = ctl;
 	ret = inc_scrape_start_site(ctl->base, ctl->opt.http, &ctl->page->site, print_part,
@@ -335,6 +337,9 @@ void inc_page_stop(struct inc_ctl *ctl)
 	ctl->page = NULL;
 	inc_scrape_stop(page->scrape);
 	free_switches(page);
+	if (page->drawn)
+		free(page->drawn->text);
+	free(page->drawn);
 	free(page->style);
 	free(page);
 }

@@ -6,6 +6,7 @@
 #include "controller/core/switch.h"
 #include "controller/draw/draw.h"
 #include "controller/net/ctl.h"
+#include "lib/base/clock.h"
 
 /* limits of the picture, so that it does not take long */
 #define MAX_NODES  256 /* switches and bridges of the picture */
@@ -269,7 +270,7 @@ static void print_scene(struct scene *scene, FILE *out)
 		fprintf(out, "<p>%u further hosts are not drawn.</p>\n", scene->n_left_out);
 }
 
-void inc_page_picture(const struct inc_page *page, FILE *out)
+static void draw(const struct inc_page *page, FILE *out)
 {
 	const struct inc_topology *topo = page->ctl->topo;
 	const unsigned int n = topo->n_switches + topo->n_bridges;
@@ -296,4 +297,24 @@ void inc_page_picture(const struct inc_page *page, FILE *out)
 	      "ports. Up is "
 	      "towards the root. A dashed red line is a link that is down.</p>\n",
 	      out);
+}
+
+void inc_page_picture(const struct inc_page *page, FILE *out)
+{
+	struct inc_page_drawn *drawn = page->drawn;
+	const uint64_t now_ns = inc_now_ns();
+	FILE *picture;
+
+	if (!drawn->text || now_ns - drawn->at_ns >= INC_NSEC_PER_SEC) {
+		free(drawn->text);
+		drawn->text = NULL;
+		picture = open_memstream(&drawn->text, &drawn->len);
+		if (!picture)
+			return;
+		draw(page, picture);
+		fclose(picture);
+		drawn->at_ns = now_ns;
+	}
+	if (drawn->text)
+		fwrite(drawn->text, 1, drawn->len, out);
 }

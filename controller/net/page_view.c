@@ -468,12 +468,22 @@ static void print_links(const struct inc_page *page, FILE *out)
 					     "Reason",
 					     NULL};
 	const struct inc_topology *topo = page->ctl->topo;
+	unsigned int n = 0;
 
 	fputs("<details><summary>Links as a table</summary>\n", out);
 	begin_table(out, "links", "Links", titles);
-	for (unsigned int i = 0; i < topo->n_links && i < MAX_LINKS; i++)
-		print_link(page, &topo->links[i], out);
-	end_table(out, topo->n_links > MAX_LINKS ? topo->n_links - MAX_LINKS : 0);
+	for (unsigned int i = 0; i < topo->n_links; i++) {
+		const struct inc_topo_link *link = &topo->links[i];
+
+		/* a subnet has many addresses without a host, and no figures of a host's own cable
+		 */
+		if (link->end[0].kind == INC_TOPO_HOST &&
+		    link->end[0].index >= topo->n_listed_hosts)
+			continue;
+		if (n++ < MAX_LINKS)
+			print_link(page, link, out);
+	}
+	end_table(out, n > MAX_LINKS ? n - MAX_LINKS : 0);
 	fprintf(out, "</details>\n</main>\n<script>%s</script>\n</body>\n</html>\n",
 		inc_page_script);
 }

@@ -2,10 +2,10 @@
 /*
  * RUNS: 2500
  *
- * Target: the HTTP server of metrics (lib/net/scrape.h), over a real connection, with requests in
- * pieces. The answer to any request must begin as an HTTP answer. While each piece is read, an
- * honest reader is in the middle of its request, and must then receive the whole page. Meanwhile
- * the thread's errno has an unrelated value.
+ * Target: the HTTP server of metrics and pages (lib/net/scrape.h), over a real connection, with
+ * requests in pieces. The answer to any request must begin as an HTTP answer. While each piece is
+ * read, an honest reader is in the middle of its request, and must then receive the whole page.
+ * Meanwhile the thread's errno has an unrelated value.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,10 +34,18 @@ static bool part(void *arg, struct inc_scrape_at *where, FILE *out)
 	return ++where->place < 3;
 }
 
+/* A site that answers HEAD, too, and has headers of its own, as the page of inc-controller has. */
+static const struct inc_scrape_site site = {
+	.what = "page",
+	.path = "/metrics",
+	.head = true,
+	.headers = (const struct inc_scrape_header[]){{"Cache-Control", "no-store"}, {}},
+};
+
 /* Opens a new server for each input, because connections that were closed are freed only after a
  * while. The server reports a port that the kernel has chosen only in its log, so the port is
  * chosen here. */
-static struct inc_scrape *start(void)
+static struct inc_scrape *start(bool is_site)
 {
 	static unsigned int tried;
 	struct inc_scrape *scrape;
@@ -48,7 +56,8 @@ static struct inc_scrape *start(void)
 		const unsigned int port = PORT_FROM + ((unsigned int)getpid() + tried * 7) % PORTS;
 
 		snprintf(where, sizeof(where), "127.0.0.1:%u", port);
-		if (inc_scrape_start(base, where, part, NULL, &scrape, &err))
+		if (is_site ? inc_scrape_start_site(base, where, &site, part, NULL, &scrape, &err)
+			    : inc_scrape_start(base, where, part, NULL, &scrape, &err))
 			continue;
 		at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 		at.sin_port = htons(port);
@@ -137,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	base = event_base_new();
 	fuzz_require(base, "no loop");
-	scrape = start();
+	scrape = start(size % 2);
 	fd = dial();
 	for (i = 0; i < PIECES && bytes.size; i++) {
 		n = i + 1 < PIECES ? fuzz_take8(&bytes) * 4u : bytes.size;
