@@ -69,7 +69,7 @@ char *tcp_ask(const char *text);
 /* A timeout that does not expire. */
 #define LONG_MS 15000
 /* A timeout that shall expire, but only after the steps before it, also on a slow machine. */
-#define SHORT_MS 1000
+#define SHORT_MS 300
 
 #define QUERY   "{\"type\":\"query\",\"version\":1}\n"
 #define FIGURES "{\"type\":\"stats\",\"version\":1}\n"

@@ -20,6 +20,10 @@
 #include "selftests/fakes/connect_socket.h"
 #include "selftests/connect/harness_service.h"
 
+/* A timeout that shall expire, but only after the steps to RTR, which pass through several threads.
+ */
+#define STEPS_MS 1000
+
 /* The results that callbacks have received. */
 static struct {
 	unsigned int times, opened;
@@ -139,7 +143,7 @@ static void cancelled_during_rtr(void **state)
 	int client;
 
 	for (client = 0; client < 2; client++) {
-		begin(SHORT_MS);
+		begin(STEPS_MS);
 		inc_connect_cancel(open_to_rtr(client, LONG_MS));
 		release_after_the_end();
 		assert_int_equal(outcome.times, 0);
@@ -150,7 +154,7 @@ static void cancelled_during_rtr(void **state)
 static void timeout_during_rtr(void **state)
 {
 	begin(LONG_MS);
-	open_to_rtr(true, SHORT_MS);
+	open_to_rtr(true, STEPS_MS);
 	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
 	assert_non_null(strstr(outcome.why, "looks for the service's port"));
@@ -158,7 +162,7 @@ static void timeout_during_rtr(void **state)
 	release_after_the_end();
 	service_end();
 
-	begin(SHORT_MS);
+	begin(STEPS_MS);
 	open_to_rtr(false, LONG_MS);
 	service_until(&outcome.times, 1);
 	assert_int_equal(outcome.error, -ETIMEDOUT);
@@ -169,7 +173,7 @@ static void timeout_during_rtr(void **state)
 
 static void device_fails_during_rtr(void **state)
 {
-	begin(SHORT_MS);
+	begin(STEPS_MS);
 	open_to_rtr(true, LONG_MS);
 	fake_sockets.error = ENETDOWN;
 	fake_sockets_break();
