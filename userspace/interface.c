@@ -4,15 +4,12 @@
 #include <ifaddrs.h>
 #include <inttypes.h>
 #include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include "lib/base/log.h"
 #include "userspace/interface.h"
 
@@ -29,36 +26,19 @@ void inc_interface_warn_down(const char *ifname)
 		inc_warn("port %s has no carrier: no host reaches it", ifname);
 }
 
-/* Asks the interface's driver. question is a struct of linux/ethtool.h, whose first member is the
- * command. Returns 0, or -1 if there is no such interface, or its driver does not answer. */
-static int ask_driver(const char *ifname, void *question)
-{
-	struct ifreq ifr = {.ifr_data = question};
-	struct inc_interface_place place;
-	int fd, ret;
-
-	if (inc_interface_find(ifname, &place))
-		return -1;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -1;
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	ret = ioctl(fd, SIOCETHTOOL, &ifr);
-	close(fd);
-	return ret;
-}
-
 void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
 
-	snprintf(out, INC_INTERFACE_DRIVER, "%s", ask_driver(ifname, &info) ? "" : info.driver);
+	snprintf(out, INC_INTERFACE_DRIVER, "%s",
+		 inc_interface_ask_driver(ifname, &info) ? "" : info.driver);
 }
 
 unsigned int inc_interface_speed_mbit(const char *ifname)
 {
 	struct ethtool_cmd link = {.cmd = ETHTOOL_GSET};
-	const unsigned int speed = ask_driver(ifname, &link) ? 0 : ethtool_cmd_speed(&link);
+	const unsigned int speed =
+		inc_interface_ask_driver(ifname, &link) ? 0 : ethtool_cmd_speed(&link);
 
 	return speed == (unsigned int)SPEED_UNKNOWN ? 0 : speed;
 }

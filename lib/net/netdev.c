@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -129,6 +131,23 @@ int inc_interface_mac(unsigned int ifindex, uint8_t mac[6])
 		ret = -ENODEV;
 	else
 		memcpy(mac, ifr.ifr_hwaddr.sa_data, 6);
+	close(fd);
+	return ret;
+}
+
+int inc_interface_ask_driver(const char *ifname, void *question)
+{
+	struct ifreq ifr = {.ifr_data = question};
+	struct inc_interface_place place;
+	int fd, ret;
+
+	if (inc_interface_find(ifname, &place))
+		return -1;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -1;
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
+	ret = ioctl(fd, SIOCETHTOOL, &ifr);
 	close(fd);
 	return ret;
 }

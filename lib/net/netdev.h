@@ -24,5 +24,9 @@ int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
 /* Reads the MAC address of the interface with this index. Returns -ENODEV if it is no Ethernet
  * interface, or another -errno. */
 int inc_interface_mac(unsigned int ifindex, uint8_t mac[6]);
+/* Asks the interface's driver. question is a struct of linux/ethtool.h, whose first member is the
+ * command, and receives the answer. Returns 0, or -1 if there is no such interface, or its driver
+ * does not answer. */
+int inc_interface_ask_driver(const char *ifname, void *question);
 
 #endif
