@@ -48,10 +48,6 @@ static inline uint32_t inc_switch_root_rows(uint32_t max_comms)
  * contribution rows. */
 uint32_t inc_switch_sum_rows(uint32_t max_rows);
 
-/* Whether the BPF file system that this process uses belongs to its mount namespace alone, as in a
- * process that `ip netns exec` has started. Its pins end with the processes of that namespace.
- * Other such namespaces are found only with the right to look at process 1. */
-bool inc_bpffs_is_private(void);
 /* Whether a daemon of this instance has ended and left pins, which the next daemon takes over. */
 bool inc_switch_left(const char *instance);
 

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -33,42 +32,6 @@ int inc_bpffs_mount(struct inc_err *err)
 				   INC_BPFFS, strerror(errno));
 	inc_info("mounted a BPF file system on %s", INC_BPFFS);
 	return 0;
-}
-
-/* Whether `ip netns exec` has started this process. It mounts /sys anew, and names the network
- * namespace as the source of that mount. */
-static bool is_netns_exec(void)
-{
-	FILE *mounts = setmntent("/proc/self/mounts", "r");
-	const struct mntent *m;
-	char path[PATH_MAX];
-	bool is = false;
-
-	while (mounts && (m = getmntent(mounts))) {
-		if (strcmp(m->mnt_dir, "/sys") != 0)
-			continue;
-		snprintf(path, sizeof(path), "/run/netns/%s", m->mnt_fsname);
-		is = !access(path, F_OK);
-	}
-	if (mounts)
-		endmntent(mounts);
-	return is;
-}
-
-bool inc_bpffs_is_private(void)
-{
-	struct stat own, first;
-	struct statfs fs;
-
-	if (is_netns_exec())
-		return true;
-	if (stat("/proc/self/ns/mnt", &own) || stat("/proc/1/ns/mnt", &first) ||
-	    own.st_ino == first.st_ino)
-		return false;
-	if (statfs(INC_BPFFS, &fs) || (unsigned long)fs.f_type != BPF_FS_MAGIC)
-		return true; /* it is going to be mounted here alone */
-	return !stat(INC_BPFFS, &own) && !stat("/proc/1/root" INC_BPFFS, &first) &&
-	       own.st_dev != first.st_dev;
 }
 
 int inc_instance_name_check(const char *instance, struct inc_err *err)

@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/notify.h"
+#include "lib/check/inspect.h"
 #include "lib/proto/roce.h"
 #include "userspace/interface.h"
 #include "userspace/links.h"

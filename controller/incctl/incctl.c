@@ -16,14 +16,23 @@
 /* A command of this program. */
 struct view {
 	bool controller_only;
-	/* function that prints the answer; NULL: the command is `mode`, which prints no data */
+	/* function that prints the answer; NULL: the command is `mode` or `check`, which print no
+	 * answer */
 	void (*print)(const json_t *data);
 	/* text for an answer without a row; NULL: the answer has a row for each switch */
 	const char *none;
+	bool examines; /* the command is `check` */
 };
 
-#define VIEW(only, function, none) (&(const struct view){only, function, none})
-#define NO_COMM                    "there is no communicator"
+/* Whether the command is `mode`, which changes a switch. */
+static bool is_mode(const struct view *view)
+{
+	return !view->print && !view->examines;
+}
+
+#define VIEW(only, function, text) \
+	(&(const struct view){.controller_only = only, .print = function, .none = text})
+#define NO_COMM "there is no communicator"
 
 static const struct inc_command commands[] = {
 	{"groups", "jobs, their members and states",
@@ -55,6 +64,10 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_config, NULL)},
 	{"metrics", "all figures of the switches as Prometheus text",
 	 .own = VIEW(false, incctl_print_metrics, NULL)},
+	{"check",
+	 "examines this machine as a switch, a host or the controller's, and names each problem "
+	 "with the command that repairs it (--port, --nic, --topology)",
+	 .own = &(const struct view){.examines = true}},
 	{"top", "live rates and what is in use, until Ctrl-C (--interval, --once)",
 	 .own = VIEW(false, incctl_print_top, NULL)},
 	{},
@@ -66,6 +79,7 @@ struct settings {
 	bool json, yaml, check, dot, svg, once;
 	double interval_s;
 	uint32_t communicator;
+	struct incctl_check examine;
 	const char *which, *mode; /* arguments behind the command */
 };
 
@@ -127,6 +141,20 @@ static const struct inc_opt options[] = {
 	{.name = "once",
 	 .help = "top: one interval, and the end",
 	 INC_OPT_FLAG(struct settings, once)},
+	{.name = "port",
+	 .value = "IFNAME",
+	 .help = "check: a port of a switch that does not run yet (repeatable; a running switch "
+		 "names its ports itself)",
+	 INC_OPT_LIST(struct settings, examine.port, inc_ifname_check)},
+	{.name = "nic",
+	 .value = "IFNAME",
+	 .help = "check: an interface of a host (repeatable)",
+	 INC_OPT_LIST(struct settings, examine.nic, inc_ifname_check)},
+	{.name = "topology",
+	 .value = "FILE",
+	 .help = "check: compare this machine with the topology, and examine the neighbours that "
+		 "it names",
+	 INC_OPT_TEXT(struct settings, examine.topology, inc_path_check)},
 	{.name = "dot", .help = "tree: for dot(1)", INC_OPT_FLAG(struct settings, dot)},
 	{.name = "svg", .help = "tree: as a picture", INC_OPT_FLAG(struct settings, svg)},
 	{.value = "COMMAND", .required = true, INC_OPT_COMMAND},
@@ -146,9 +174,8 @@ static const struct inc_program program = {
 	.about = "Shows what the controller and the switches know, as text or as JSON.",
 	.groups = {{options, 0}, {inc_tls_options, offsetof(struct settings, target.tls)}},
 	.commands = commands,
-	.exits = "0 ok; 1 failure, a switch that does not answer or, with --check, books that do "
-		 "not "
-		 "balance; 2 wrong command line.",
+	.exits = "0 ok; 1 failure, a switch that does not answer, a problem that check has found "
+		 "or, with --check, books that do not balance; 2 wrong command line.",
 };
 
 /* Returns the exit code for an answer. It is 1 if a switch did not answer or, with --check, has
@@ -275,7 +302,7 @@ static int sample(const struct settings *s, struct incctl_sample *out)
  * rates are their growth between the two. */
 static int run_tree(const struct view *view, const struct settings *s)
 {
-	static const struct view connections = {false, incctl_print_connections, NULL};
+	static const struct view connections = {.print = incctl_print_connections};
 	const uint64_t pause_ns = s->interval_s * INC_NSEC_PER_SEC;
 	const struct timespec pause = {pause_ns / INC_NSEC_PER_SEC, pause_ns % INC_NSEC_PER_SEC};
 	struct incctl_sample before = {}, now = {};
@@ -335,9 +362,9 @@ static int check_arguments(const struct inc_command *command, struct settings *s
 	struct inc_err err;
 	uint64_t number = 0;
 
-	if (!view->print && (!s->which || !s->mode))
+	if (is_mode(view) && (!s->which || !s->mode))
 		return inc_usage("mode needs the name of a switch, and passthrough or termination");
-	if (!view->print)
+	if (is_mode(view))
 		return 0;
 	if (s->which && !tree)
 		return inc_usage("%s takes no argument, but '%.64s' is given", command->name,
@@ -363,6 +390,7 @@ static int other_command(const char *option, const char *owner, const struct inc
 static int check_use(const struct inc_command *command, struct settings *s)
 {
 	const struct view *view = command->own;
+	const struct incctl_check *examine = &s->examine;
 	const bool tree = view->print == incctl_print_tree;
 
 	if (check_arguments(command, s))
@@ -377,6 +405,11 @@ static int check_use(const struct inc_command *command, struct settings *s)
 		return other_command(s->dot ? "--dot" : "--svg", "tree", command);
 	if (s->dot + s->svg + (tree && s->json) > 1)
 		return inc_usage("--dot, --svg and --json exclude each other");
+	if ((examine->port.count || examine->nic.count || examine->topology) && !view->examines)
+		return other_command(examine->port.count  ? "--port"
+				     : examine->nic.count ? "--nic"
+							  : "--topology",
+				     "check", command);
 	if (s->once && view->print != incctl_print_top)
 		return other_command("--once", "top", command);
 	if (!(s->interval_s > 0) && view->print == incctl_print_top)
@@ -388,28 +421,46 @@ static int check_use(const struct inc_command *command, struct settings *s)
 	return 0;
 }
 
+/* Runs a command. Returns the exit code. */
+static int carry_out(const struct inc_command *command, struct settings *s)
+{
+	const struct view *view = command->own;
+
+	if (view->examines) {
+		s->examine.json = s->json;
+		return incctl_check(&s->target, &s->examine);
+	}
+	if (view->print == incctl_print_top)
+		return incctl_top(&s->target,
+				  &(struct incctl_top){s->interval_s, s->once, s->json});
+	if (is_mode(view))
+		return set_mode(s);
+	return view->print == incctl_print_tree ? run_tree(view, s) : run(command, s);
+}
+
 int main(int argc, char **argv)
 {
 	const struct inc_command *command;
-	const struct view *view;
 	struct settings s = {};
 	int ret;
 
 	ret = inc_opt_parse(&program, argc, argv, &s, &command);
 	if (ret >= 0)
 		return ret;
-	view = command->own;
-	if (check_use(command, &s))
-		return 2;
+	if (check_use(command, &s)) {
+		ret = 2;
+		goto out;
+	}
 	if (!s.target.controller)
 		s.target.controller = getenv("INCCL_CONTROLLER");
-	if (!s.target.controller || !*s.target.controller)
+	s.examine.names_controller = s.target.controller && *s.target.controller;
+	if (!s.examine.names_controller)
 		s.target.controller = "127.0.0.1";
 	if (!inc_tls_wanted(&s.target.tls))
 		s.target.tls = inc_tls_of_environment();
-	if (view->print == incctl_print_top)
-		return incctl_top(&s.target, &(struct incctl_top){s.interval_s, s.once, s.json});
-	if (!view->print)
-		return set_mode(&s);
-	return view->print == incctl_print_tree ? run_tree(view, &s) : run(command, &s);
+	ret = carry_out(command, &s);
+out:
+	inc_opt_list_free(&s.examine.port);
+	inc_opt_list_free(&s.examine.nic);
+	return ret;
 }

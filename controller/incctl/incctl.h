@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/base/opt.h"
 #include "lib/net/tls.h"
 
 struct incctl_target {
@@ -33,6 +34,11 @@ json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_
 int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
 		    struct inc_err *err);
 
+/* Connects to the controller and authenticates, and closes the connection. default_port: the port
+ * to which an address without one leads. Returns 0, or -errno with the reason. */
+int incctl_reach(const struct incctl_target *target, unsigned int default_port,
+		 struct inc_err *err);
+
 /* An answer, and its time: the middle between the question and the answer. */
 struct incctl_sample {
 	json_t *data;
@@ -51,6 +57,15 @@ struct incctl_top {
 };
 /* incctl_top.c: prints rates until a signal comes. Returns the exit code. */
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top);
+
+struct incctl_check {
+	struct inc_opt_list port, nic; /* names of interfaces: ports of a switch, and a host's */
+	const char *topology;          /* path of a topology file; NULL: none is given */
+	bool names_controller;         /* the target's controller is no default */
+	bool json;
+};
+/* incctl_check.c: examines this machine and prints the findings. Returns the exit code. */
+int incctl_check(const struct incctl_target *target, const struct incctl_check *what);
 
 /* incctl_printable.c: replaces characters that could control the terminal (printable.h) in all
  * texts of an array or object, at any depth. Keys are not changed. */

@@ -55,11 +55,11 @@ static int connect_switch(const char *path, uint64_t deadline_ns, struct inc_err
 	return inc_err_set(err, -ret, "switch at %s: %s", path, strerror(-ret));
 }
 
-static int connect_controller(const char *where, struct inc_hostport *at, uint64_t deadline_ns,
-			      struct inc_err *err)
+static int connect_controller(const char *where, unsigned int default_port, struct inc_hostport *at,
+			      uint64_t deadline_ns, struct inc_err *err)
 {
 	struct inc_err why;
-	int ret = inc_hostport_parse("controller", where, INC_PORT_MEMBERS, at, err);
+	int ret = inc_hostport_parse("controller", where, default_port, at, err);
 
 	if (ret)
 		return ret;
@@ -235,7 +235,7 @@ static json_t *ask_all(struct dialog *d, struct inc_err *err)
 }
 
 /* Connects to the controller, with TLS if there are keys. Returns 0 or -errno. */
-static int begin_controller(struct dialog *d, struct inc_err *err)
+static int begin_controller(struct dialog *d, unsigned int default_port, struct inc_err *err)
 {
 	const struct incctl_target *target = d->target;
 	struct inc_tls *tls = NULL;
@@ -248,7 +248,7 @@ static int begin_controller(struct dialog *d, struct inc_err *err)
 		if (!tls)
 			return -EINVAL;
 	}
-	fd = ret = connect_controller(target->controller, &at, d->deadline_ns, err);
+	fd = ret = connect_controller(target->controller, default_port, &at, d->deadline_ns, err);
 	if (fd >= 0) {
 		ret = inc_stream_open(&d->stream, fd, tls, at.host, d->deadline_ns, -1, &why);
 		if (ret) {
@@ -273,7 +273,7 @@ static int begin(struct dialog *d, const struct incctl_target *target, struct in
 		.deadline_ns = inc_now_ns() + target->timeout_ms * INC_NSEC_PER_MSEC,
 	};
 	if (!target->socket)
-		return begin_controller(d, err);
+		return begin_controller(d, INC_PORT_MEMBERS, err);
 	fd = connect_switch(target->socket, d->deadline_ns, err);
 	return fd < 0 ? fd : inc_stream_open(&d->stream, fd, NULL, NULL, d->deadline_ns, -1, err);
 }
@@ -282,6 +282,19 @@ static void end(struct dialog *d)
 {
 	inc_lines_free(&d->lines);
 	inc_stream_close(&d->stream);
+}
+
+int incctl_reach(const struct incctl_target *target, unsigned int default_port, struct inc_err *err)
+{
+	struct dialog d = {
+		.target = target,
+		.deadline_ns = inc_now_ns() + target->timeout_ms * INC_NSEC_PER_MSEC,
+	};
+	const int ret = begin_controller(&d, default_port, err);
+
+	if (!ret)
+		end(&d);
+	return ret;
 }
 
 json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -59,6 +60,18 @@ int inc_interface_flags(const char *ifname, unsigned int *flags)
 	return ret;
 }
 
+/* Whether the attribute IFLA_XDP describes an attached program. */
+static bool has_program(const struct rtattr *xdp)
+{
+	const struct rtattr *at = RTA_DATA(xdp);
+	int left = RTA_PAYLOAD(xdp);
+
+	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
+		if (at->rta_type == IFLA_XDP_ATTACHED && RTA_PAYLOAD(at))
+			return *(const uint8_t *)RTA_DATA(at) != XDP_ATTACHED_NONE;
+	return false;
+}
+
 static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *out)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(nlh);
@@ -73,6 +86,8 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
 		if (at->rta_type == IFLA_MASTER && RTA_PAYLOAD(at) >= sizeof(out->master))
 			memcpy(&out->master, RTA_DATA(at), sizeof(out->master));
+		else if ((at->rta_type & NLA_TYPE_MASK) == IFLA_XDP)
+			out->has_xdp = has_program(at);
 	return 0;
 }
 

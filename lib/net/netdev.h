@@ -4,6 +4,7 @@
 #ifndef INC_INTERFACE_H
 #define INC_INTERFACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Returns the MTU of the interface, or 0 if it cannot be read. */
@@ -14,6 +15,7 @@ struct inc_interface_place {
 	unsigned int ifindex;
 	/* index of the bridge, bond or team that the interface belongs to; 0: none */
 	unsigned int master;
+	bool has_xdp; /* an XDP program is attached */
 };
 /* Finds an interface by name. Asks the kernel by netlink, because an ioctl() makes it load a module
  * for a missing name. Returns -ENODEV if no interface of this network namespace has the name, or

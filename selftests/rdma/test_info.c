@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The functions about devices that have no side effects: path MTUs, filters, GIDs and limits. The
- * test supplies the descriptions of devices. */
+/* The functions about devices that have no side effects: path MTUs, filters, GIDs and limits, and
+ * what `incctl check` finds of RDMA devices and of interfaces. The test supplies the descriptions
+ * of devices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -9,7 +10,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
+#include "lib/check/inspect.h"
 #include "lib/rdma/gid.h"
 #include "lib/rdma/info.h"
 #include "lib/rdma/inventory.h"
@@ -273,6 +277,142 @@ static void an_inventory_opens_everywhere(void **state)
 	inc_rdma_inventory_close(NULL);
 }
 
+/* ---- findings of incctl check ------------------------------------------------------------ */
+
+/* Whether the list has a finding of this level with these texts in its text and in its fix. Prints
+ * it. */
+static bool has_finding(const struct inc_findings *f, enum inc_finding_level level,
+			const char *item, const char *text, const char *fix)
+{
+	size_t i;
+
+	for (i = 0; i < f->n; i++) {
+		const struct inc_finding *x = &f->list[i];
+
+		if (x->level != level || strcmp(x->item, item) != 0 || !strstr(x->text, text) ||
+		    !strstr(x->fix, fix))
+			continue;
+		printf("%s %s: %s: %s. %s Fix: %s\n", inc_finding_levels[level], x->where, x->item,
+		       x->text, x->effect ?: "", x->fix);
+		return true;
+	}
+	return false;
+}
+
+/* A NIC as a switch needs it. */
+static const struct inc_adapter good = {
+	.name = "swp1",
+	.driver = "mlx5_core",
+	.up = true,
+	.carrier = true,
+	.mtu = 2200,
+	.speed_mbit = 100000,
+	.has_program = true,
+	.has_features = true,
+	.xdp_features = INC_XDP_BASIC | INC_XDP_REDIRECT | INC_XDP_XMIT,
+	.queues = 8,
+	.has_spread = true,
+	.spreads_by_ports = true,
+	.gro = true,
+};
+
+/* Judges an adapter as a port, and expects one finding of a level, and none that is worse. */
+static void judge(const struct inc_adapter *a, enum inc_finding_level level, const char *item,
+		  const char *text, const char *fix)
+{
+	struct inc_findings f = {};
+
+	inc_adapter_judge(&f, "port swp1", a, INC_ADAPTER_PASSTHROUGH);
+	assert_true(has_finding(&f, level, item, text, fix));
+	assert_int_equal(inc_findings_count(&f, level), 1);
+	assert_int_equal(inc_findings_count(&f, INC_FINDING_OK), 4);
+	inc_findings_free(&f);
+}
+
+static void drivers_that_a_switch_cannot_use(void **state)
+{
+	struct inc_findings f = {};
+	struct inc_adapter a = good;
+
+	inc_adapter_judge(&f, "port swp1", &good, INC_ADAPTER_PASSTHROUGH);
+	assert_int_equal(inc_findings_count(&f, INC_FINDING_OK), f.n);
+	assert_int_equal(f.n, 5);
+	inc_findings_free(&f);
+	a.lro = true;
+	judge(&a, INC_FINDING_PROBLEM, "offloads", "LRO is on", "ethtool -K swp1 lro off");
+	a = good;
+	a.hw_gro = true;
+	judge(&a, INC_FINDING_PROBLEM, "offloads", "hardware GRO is on",
+	      "ethtool -K swp1 rx-gro-hw off");
+	a = good;
+	a.spreads_by_ports = false;
+	judge(&a, INC_FINDING_WARNING, "queues", "over 8 queues by addresses alone",
+	      "ethtool -N swp1 rx-flow-hash udp4 sdfn");
+	a = good;
+	a.xdp_features = INC_XDP_BASIC | INC_XDP_REDIRECT;
+	judge(&a, INC_FINDING_PROBLEM, "xdp", "sends no packets here that XDP redirects",
+	      "--xdp generic");
+	a.has_program = false;
+	judge(&a, INC_FINDING_SKIPPED, "xdp", "shows when inc-switchd has attached", "");
+	a.xdp_features = INC_XDP_BASIC;
+	judge(&a, INC_FINDING_PROBLEM, "xdp", "cannot redirect packets", "--xdp generic");
+	a.xdp_features = 0;
+	judge(&a, INC_FINDING_PROBLEM, "xdp", "has no native XDP", "--mode termination");
+	a.has_features = false;
+	judge(&a, INC_FINDING_SKIPPED, "xdp", "does not report", "");
+	a = good;
+	a.mtu = 9000;
+	a.has_program = false;
+	judge(&a, INC_FINDING_WARNING, "mtu", "MTU 9000 is more than most drivers accept",
+	      "mtu 2112");
+}
+
+/* Judges devices for an own address, and expects one finding. */
+static void judge_devices(const struct inc_rdma_list *list, const char *own,
+			  enum inc_finding_level level, const char *item, const char *text)
+{
+	struct inc_findings f = {};
+	struct in_addr ip;
+
+	assert_int_equal(inet_pton(AF_INET, own, &ip), 1);
+	inc_rdma_judge(&f, list, ip);
+	assert_true(has_finding(&f, level, item, text, ""));
+	inc_findings_free(&f);
+}
+
+static void rdma_devices_that_a_host_cannot_use(void **state)
+{
+	static const struct inc_rdma_gid gid = {
+		.index = 3,
+		.type = INC_RDMA_GID_ROCE_V2,
+		.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 0, [14] = 0, [15] = 7},
+		.own_ifname = "eth0",
+	};
+	struct inc_rdma_port_info roce = {
+		.number = 1,
+		.link_layer = INC_RDMA_LINK_ETHERNET,
+		.state = INC_RDMA_PORT_ACTIVE,
+		.active_mtu_bytes = 4096,
+		.gid = &gid,
+		.gids = 1,
+	};
+	struct inc_rdma_device_info device = {.name = "mlx5_0", .port = &roce, .ports = 1};
+	const struct inc_rdma_list list = {&device, 1, 0}, none = {};
+
+	judge_devices(&none, "10.0.0.7", INC_FINDING_OK, "devices", "none");
+	judge_devices(&list, "10.0.0.7", INC_FINDING_OK, "gid", "GID 3 of interface eth0");
+	judge_devices(&list, "10.0.0.8", INC_FINDING_WARNING, "gid",
+		      "no port has a RoCEv2 GID of 10.0.0.8");
+	roce.state = INC_RDMA_PORT_DOWN;
+	judge_devices(&list, "10.0.0.7", INC_FINDING_WARNING, "port", "down");
+	roce.fault = (struct inc_rdma_fault){-EIO, "query"};
+	judge_devices(&list, "10.0.0.7", INC_FINDING_PROBLEM, "port", "query: Input/output error");
+	device.fault = (struct inc_rdma_fault){-EACCES, "open"};
+	device.ports = 0;
+	judge_devices(&list, "10.0.0.7", INC_FINDING_PROBLEM, "devices",
+		      "mlx5_0: open: Permission denied");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +426,8 @@ int main(void)
 		cmocka_unit_test(caps_beyond_the_device_are_named),
 		cmocka_unit_test(an_inventory_opens_everywhere),
 		cmocka_unit_test(reasons_are_one_line),
+		cmocka_unit_test(drivers_that_a_switch_cannot_use),
+		cmocka_unit_test(rdma_devices_that_a_host_cannot_use),
 	};
 
 	return cmocka_run_group_tests_name("info", tests, NULL, NULL) ? 1 : 0;

@@ -11,6 +11,7 @@
 #include <bpf/libbpf.h>
 #include <event2/event.h>
 #include "cluster_switch.h"
+#include "lib/check/inspect.h"
 #include "network.h"
 #include "process.h"
 #include "sim.h"

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * incctl check: finds what is wrong on this machine, whether it is a switch, a host or the
+ * controller's. It learns the interfaces from options, running switches and a topology file,
+ * examines them with lib/check, and prints one line for each finding. One thread.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <glob.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "controller/incctl/incctl.h"
+#include "lib/base/clock.h"
+#include "lib/base/stdout.h"
+#include "lib/check/inspect.h"
+#include "lib/net/hostport.h"
+#include "lib/net/netdev.h"
+#include "lib/topology/topology.h"
+
+#define SOCKETS        "/run/inc/*.sock"
+#define MAX_INTERFACES (4 * INC_TOPO_MAX_PORTS)
+#define MAX_NEIGHBOURS 8
+
+/* An interface to examine. */
+struct interface {
+	char name[IF_NAMESIZE];
+	enum inc_adapter_use use;
+	struct in_addr own; /* its address; 0: none */
+	/* the topology's object here, a port of a switch or a host; NULL: there is none */
+	const struct inc_topo_port *port;
+	const struct inc_topo_host *host;
+	char state[256]; /* the running switch's report of the port; "": there is none */
+	bool lost;       /* the running switch cannot use it */
+};
+
+struct check {
+	struct incctl_target target;
+	const struct incctl_check *what;
+	struct inc_findings findings;
+	struct inc_topology *topology;
+	struct ifaddrs *addresses;
+	struct interface interface[MAX_INTERFACES];
+	unsigned int n;
+	/* a switch of this machine that runs, as the topology calls it; "": none */
+	char switch_name[INC_TOPO_NAME_MAX];
+};
+
+static bool is_port(const struct interface *i)
+{
+	return i->use != INC_ADAPTER_HOST;
+}
+
+static void name_interface(const struct interface *i, char where[80])
+{
+	snprintf(where, 80, "%s %s", is_port(i) ? "port" : "interface", i->name);
+}
+
+/* Returns the first IPv4 address of an interface, or 0. */
+static struct in_addr address_of(const struct check *c, const char *ifname)
+{
+	const struct ifaddrs *a = c->addresses;
+
+	while (a && (strcmp(a->ifa_name, ifname) != 0 || !a->ifa_addr ||
+		     a->ifa_addr->sa_family != AF_INET))
+		a = a->ifa_next;
+	return a ? ((const struct sockaddr_in *)a->ifa_addr)->sin_addr : (struct in_addr){0};
+}
+
+/* Returns the name of the interface that has an address, or NULL. */
+static const char *interface_with(const struct check *c, struct in_addr ip)
+{
+	const struct ifaddrs *a = c->addresses;
+
+	while (a && (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET ||
+		     ((const struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr != ip.s_addr))
+		a = a->ifa_next;
+	return a ? a->ifa_name : NULL;
+}
+
+/* Returns the entry of an interface, which is new if there was none. NULL: there are too many. */
+static struct interface *enter(struct check *c, const char *ifname, enum inc_adapter_use use)
+{
+	struct interface *i = c->interface;
+
+	while (i < c->interface + c->n && strcmp(i->name, ifname) != 0)
+		i++;
+	if (i < c->interface + c->n)
+		return i;
+	if (c->n == MAX_INTERFACES)
+		return NULL;
+	*i = (struct interface){.use = use, .own = address_of(c, ifname)};
+	snprintf(i->name, sizeof(i->name), "%s", ifname);
+	c->n++;
+	return i;
+}
+
+/* ---- switches that run on this machine -------------------------------------------------- */
+
+/* Whether the port of a running switch is an interface of this network namespace. */
+static bool is_here(const json_t *port)
+{
+	const unsigned int ifindex = if_nametoindex(incctl_text(port, "name"));
+	uint8_t mac[6];
+	char text[18];
+
+	if (!ifindex || inc_interface_mac(ifindex, mac))
+		return false;
+	snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
+		 mac[3], mac[4], mac[5]);
+	return !strcmp(text, incctl_text(port, "mac"));
+}
+
+static void enter_port(struct check *c, const json_t *port, bool termination)
+{
+	const char *reason = incctl_text(port, "reason"), *state = incctl_text(port, "state");
+	struct interface *i =
+		enter(c, incctl_text(port, "name"),
+		      termination ? INC_ADAPTER_TERMINATION : INC_ADAPTER_PASSTHROUGH);
+
+	if (!i)
+		return;
+	i->lost = *reason || strcmp(state, "up") != 0;
+	snprintf(i->state, sizeof(i->state), "%s", *reason ? reason : state);
+}
+
+static json_t *ask_socket(struct check *c, const char *path, const char *what, const char *instance)
+{
+	const struct incctl_target target = {.socket = path, .timeout_ms = c->target.timeout_ms};
+	struct inc_err err;
+	json_t *data = incctl_ask(&target, what, 0, &err);
+
+	if (!data)
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, instance, "answers",
+				      "%.200s", err.msg),
+			     "Nobody can ask this switch.",
+			     "start inc-switchd again, or remove what is left: rm %s", path);
+	return data;
+}
+
+static void examine_link(struct check *c, const char *where, const json_t *status)
+{
+	const char *state = incctl_text(status, "controller");
+
+	snprintf(c->switch_name, sizeof(c->switch_name), "%s", incctl_text(status, "switch"));
+	if (!strcmp(state, "none") || !strcmp(state, "connected"))
+		inc_find(&c->findings, INC_FINDING_OK, where, "controller", "%s",
+			 *state == 'n' ? "none, as configured" : "connected");
+	else
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "controller",
+				      "the switch is not connected to it: %.60s", state),
+			     "No new communicator can use this switch.",
+			     "read the log of inc-switchd, which has the reason");
+}
+
+/* Enters the ports of a running switch. must: also if its ports are not here. */
+static void enter_switch(struct check *c, const char *path, bool must)
+{
+	json_t *ports, *port, *status = NULL;
+	const char *base = strrchr(path, '/');
+	bool here = false, termination;
+	char where[80];
+	size_t i;
+
+	snprintf(where, sizeof(where), "switch %.60s", base ? base + 1 : path);
+	where[strcspn(where, ".")] = '\0';
+	ports = ask_socket(c, path, "ports", where);
+	json_array_foreach (json_object_get(json_array_get(ports, 0), "data"), i, port)
+		here |= is_here(port);
+	if (ports && must && !here)
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "ports",
+				      "its ports are not in this network namespace"),
+			     "They cannot be examined from here.",
+			     "nsenter --net=/run/netns/NAME incctl check");
+	if (here)
+		status = ask_socket(c, path, "status", where);
+	if (status) {
+		const json_t *data = json_object_get(json_array_get(status, 0), "data");
+
+		termination = !strcmp(incctl_text(data, "mode"), "termination");
+		examine_link(c, where, data);
+		json_array_foreach (json_object_get(json_array_get(ports, 0), "data"), i, port)
+			enter_port(c, port, termination);
+	}
+	json_decref(status);
+	json_decref(ports);
+}
+
+static void enter_switches(struct check *c)
+{
+	glob_t found;
+	size_t i;
+
+	if (c->target.socket) {
+		enter_switch(c, c->target.socket, true);
+		return;
+	}
+	if (glob(SOCKETS, 0, NULL, &found))
+		return;
+	for (i = 0; i < found.gl_pathc; i++)
+		enter_switch(c, found.gl_pathv[i], false);
+	globfree(&found);
+}
+
+/* ---- the topology ----------------------------------------------------------------------- */
+
+static bool has_own_port(const struct check *c, const struct inc_topo_switch *sw)
+{
+	unsigned int p;
+
+	if (!strcmp(sw->name, c->switch_name))
+		return true;
+	for (p = 0; p < sw->n_ports; p++)
+		if (interface_with(c, sw->ports[p].ip))
+			return true;
+	return false;
+}
+
+static void enter_topology_switch(struct check *c, const struct inc_topo_switch *sw)
+{
+	struct interface *i;
+	unsigned int p;
+
+	for (p = 0; p < sw->n_ports; p++) {
+		i = enter(c, sw->ports[p].name, INC_ADAPTER_PASSTHROUGH);
+		if (!i)
+			return;
+		i->port = &sw->ports[p];
+		i->own = sw->ports[p].ip;
+		if (sw->has_mode && !*i->state)
+			i->use = sw->mode == INC_TERMINATION ? INC_ADAPTER_TERMINATION
+							     : INC_ADAPTER_PASSTHROUGH;
+	}
+}
+
+static void enter_topology(struct check *c)
+{
+	struct interface *i;
+	const char *ifname;
+	struct inc_err err;
+	unsigned int k, before = c->n;
+
+	if (inc_topology_load(c->what->topology, &c->topology, &err)) {
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, "topology", "file",
+				      "%.250s", err.msg),
+			     "The controller does not start with it.",
+			     "correct it until this line is ok");
+		return;
+	}
+	inc_find(&c->findings, INC_FINDING_OK, "topology", "file", "%u hosts, %u switches",
+		 c->topology->n_hosts, c->topology->n_switches);
+	for (k = 0; k < c->topology->n_switches; k++)
+		if (has_own_port(c, &c->topology->switches[k]))
+			enter_topology_switch(c, &c->topology->switches[k]);
+	for (k = 0; k < c->topology->n_hosts; k++) {
+		ifname = interface_with(c, c->topology->hosts[k].ip);
+		i = ifname ? enter(c, ifname, INC_ADAPTER_HOST) : NULL;
+		if (!i)
+			continue;
+		i->host = &c->topology->hosts[k];
+		i->own = i->host->ip;
+	}
+	if (c->n == before)
+		inc_find(&c->findings, INC_FINDING_SKIPPED, "topology", "addresses",
+			 "no address of this machine is in it, so this is neither a switch nor a "
+			 "host");
+}
+
+/* Compares an interface with the topology: its address, MTU and speed. */
+static void compare(struct check *c, const char *where, const struct interface *i,
+		    const struct inc_adapter *a)
+{
+	const struct inc_topo_link *link =
+		&c->topology->links[i->port ? i->port->link : i->host->link];
+	const char *at = interface_with(c, i->own);
+	struct inc_findings *f = &c->findings;
+	char ip[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &i->own, ip, sizeof(ip));
+	if (at && !strcmp(at, i->name))
+		inc_find(f, INC_FINDING_OK, where, "address", "%s, as in the topology", ip);
+	else if (at)
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "address",
+				      "interface %s has its address %s", at, ip),
+			     "The switch looks for its peers behind another port.",
+			     "ip addr del %s/%u dev %s; ip addr add %s/%u dev %s", ip,
+			     c->topology->prefix, at, ip, c->topology->prefix, i->name);
+	else
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "address",
+				      "no interface has %s, which the topology gives it", ip),
+			     "The peer does not find the switch.", "ip addr add %s/%u dev %s", ip,
+			     c->topology->prefix, i->name);
+	if (a->mtu < link->mtu)
+		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "topology mtu",
+				      "MTU %u, and the topology has %u", a->mtu, link->mtu),
+			     "The controller takes it for longer packets than it carries.",
+			     "ip link set dev %s mtu %u", i->name, link->mtu);
+	if (a->speed_mbit && a->speed_mbit < link->rate_mbit)
+		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "topology rate",
+				      "%u Mbit/s, and the topology has %.0f", a->speed_mbit,
+				      link->rate_mbit),
+			     "The controller chooses trees for a faster cable.",
+			     "correct rate_mbit in the topology, or ethtool %s", i->name);
+}
+
+/* Whether the kernel has an entry of this neighbour. */
+static bool is_known(const struct interface *i, struct in_addr ip)
+{
+	struct inc_neighbour_entry entry[256];
+	const unsigned int n = inc_neighbours_read(i->name, entry, 256);
+	unsigned int k = 0;
+
+	while (k < n && entry[k].ip.s_addr != ip.s_addr)
+		k++;
+	return k < n;
+}
+
+/* Examines a peer of a port. A host of a subnet need not exist, so it is examined if it is known.
+ */
+static void visit_peer(struct check *c, const char *where, const struct interface *i,
+		       const struct inc_adapter *a, const struct inc_topo_peer *peer)
+{
+	const struct inc_topology *t = c->topology;
+	const bool listed = peer->to_switch || peer->index < t->n_listed_hosts;
+	const struct in_addr ip = peer->to_switch ? t->switches[peer->index].ports[peer->port].ip
+						  : t->hosts[peer->index].ip;
+
+	if (listed || is_known(i, ip))
+		inc_inspect_neighbour(&c->findings, where, a, i->own, ip,
+				      peer->to_switch ? t->switches[peer->index].name
+						      : t->hosts[peer->index].name,
+				      i->use, listed);
+}
+
+/* Examines what the topology has behind an interface. */
+static void visit_topology(struct check *c, const char *where, const struct interface *i,
+			   const struct inc_adapter *a)
+{
+	const struct inc_topo_switch *sw;
+	unsigned int p;
+
+	for (p = 0; i->port && p < i->port->n_peers; p++)
+		visit_peer(c, where, i, a, &i->port->peers[p]);
+	if (!i->host)
+		return;
+	sw = &c->topology->switches[i->host->sw];
+	inc_inspect_neighbour(&c->findings, where, a, i->own, sw->ports[i->host->port].ip, sw->name,
+			      i->use, true);
+}
+
+/* ---- interfaces ------------------------------------------------------------------------- */
+
+/* Examines the neighbours that the kernel knows. */
+static void visit_neighbours(struct check *c, const char *where, const struct interface *i,
+			     const struct inc_adapter *a)
+{
+	struct inc_neighbour_entry entry[MAX_NEIGHBOURS];
+	const unsigned int n = inc_neighbours_read(i->name, entry, MAX_NEIGHBOURS);
+	unsigned int k;
+
+	if (!i->own.s_addr) {
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "address",
+				      "it has no IPv4 address"),
+			     "No peer finds it.", "ip addr add ADDRESS/PREFIX dev %s", i->name);
+		return;
+	}
+	for (k = 0; k < n; k++)
+		inc_inspect_neighbour(&c->findings, where, a, i->own, entry[k].ip, "", i->use,
+				      false);
+	if (!n)
+		inc_find(&c->findings, INC_FINDING_SKIPPED, where, "answers",
+			 "no neighbour is known; --topology FILE names those that must answer");
+}
+
+static void examine(struct check *c, const struct interface *i)
+{
+	struct inc_adapter a;
+	char where[80];
+	int ret = inc_adapter_read(i->name, &a);
+
+	name_interface(i, where);
+	if (ret) {
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "interface", "%s",
+				      ret == -ENODEV ? "there is no interface of this name here"
+						     : strerror(-ret)),
+			     "No communicator can use it.",
+			     "ip link shows the names: correct the option or the topology");
+		return;
+	}
+	inc_adapter_judge(&c->findings, where, &a, i->use);
+	if (i->lost)
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "switch", "%s",
+				      i->state),
+			     "The running switch does not use the port.",
+			     "incctl events, and the log of inc-switchd");
+	else if (*i->state)
+		inc_find(&c->findings, INC_FINDING_OK, where, "switch",
+			 "the running switch uses it");
+	if (c->topology && (i->port || i->host))
+		compare(c, where, i, &a);
+	if (!a.up || !a.carrier)
+		return;
+	if (c->topology && (i->port || i->host))
+		visit_topology(c, where, i, &a);
+	else
+		visit_neighbours(c, where, i, &a);
+}
+
+/* ---- the controller and the keys ---------------------------------------------------------- */
+
+static void examine_key(struct check *c, const char *path, char identity[INC_TLS_IDENTITY_MAX + 1])
+{
+	struct inc_findings *f = &c->findings;
+	struct inc_tls_keys keys = {};
+	struct inc_err err;
+	struct stat st;
+
+	if (inc_tls_keys_read(path, &keys, &err)) {
+		const bool mode = !stat(path, &st) && st.st_mode & 077;
+
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, "key", "file", "%.250s", err.msg),
+			     "Programs refuse this file.", "%s %s",
+			     mode ? "chmod 600" : "correct or replace", path);
+		return;
+	}
+	if (!stat(path, &st) && st.st_uid != geteuid() && st.st_uid != 0)
+		inc_find_fix(inc_find(f, INC_FINDING_WARNING, "key", "owner",
+				      "%s belongs to user %u", path, st.st_uid),
+			     "That user can read and replace the secret.", "chown %u %s", geteuid(),
+			     path);
+	inc_find(f, INC_FINDING_OK, "key", "file", "%s has %zu key%s, the first for identity %s",
+		 path, keys.n, keys.n == 1 ? "" : "s", keys.key[0].identity);
+	snprintf(identity, INC_TLS_IDENTITY_MAX + 1, "%s", keys.key[0].identity);
+	inc_tls_keys_free(&keys);
+}
+
+static const char *fix_of(int error)
+{
+	if (error == ECONNREFUSED)
+		return "start it there: systemctl start inc-controller";
+	if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH)
+		return "examine the route and the firewalls on the way: its TCP port must be open";
+	return "give the address and the key that this controller accepts (--controller, --key)";
+}
+
+/* Whether the identity is that of a switch, which has a port of its own and asks no questions. */
+static bool is_switch(const char *identity)
+{
+	return !strncmp(identity, "switch:", strlen("switch:"));
+}
+
+/* Examines what the controller lets this identity do, after it has accepted a connection. */
+static void examine_identity(struct check *c, const char *where, const char *identity)
+{
+	struct inc_findings *f = &c->findings;
+	struct inc_err err;
+	json_t *data;
+
+	if (is_switch(identity)) {
+		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
+		return;
+	}
+	data = incctl_ask(&c->target, "switches", 0, &err);
+	if (!data)
+		inc_find_fix(
+			inc_find(f, INC_FINDING_WARNING, where, "identity", "%.250s", err.msg),
+			"It answers this identity no questions.",
+			"use the key of a job, a viewer or an admin (docs/control.md, \"Keys\")");
+	else if (*identity)
+		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
+	else if (inc_tls_wanted(&c->target.tls))
+		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts this certificate");
+	else
+		inc_find_fix(
+			inc_find(f, INC_FINDING_WARNING, where, "identity", "it accepts everybody"),
+			"Any machine that reaches the controller can control its switches.",
+			"start inc-controller with --key FILE (docs/control.md, \"Keys\")");
+	json_decref(data);
+}
+
+static void examine_controller(struct check *c)
+{
+	char identity[INC_TLS_IDENTITY_MAX + 1] = "", where[80];
+	struct inc_findings *f = &c->findings;
+	struct inc_listener here;
+	struct inc_err err;
+	uint64_t begin_ns;
+	int ret;
+
+	if (c->target.tls.key)
+		examine_key(c, c->target.tls.key, identity);
+	inc_listener_find(false, INC_PORT_MEMBERS, &here);
+	if (!c->what->names_controller && !here.found) {
+		inc_find(f, INC_FINDING_SKIPPED, "controller", "answers",
+			 "none runs here, and neither --controller nor INCCL_CONTROLLER names one");
+		return;
+	}
+	snprintf(where, sizeof(where), "controller %.60s", c->target.controller);
+	begin_ns = inc_now_ns();
+	ret = incctl_reach(&c->target, is_switch(identity) ? INC_PORT_SWITCHES : INC_PORT_MEMBERS,
+			   &err);
+	if (ret) {
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "answers", "%.250s", err.msg),
+			     "No job can begin.", "%s", fix_of(-ret));
+		return;
+	}
+	inc_find(f, INC_FINDING_OK, where, "answers", "connected within %.1f ms",
+		 (inc_now_ns() - begin_ns) / 1e6);
+	examine_identity(c, where, identity);
+}
+
+/* ---- all together -------------------------------------------------------------------- */
+
+static void enter_given(struct check *c)
+{
+	unsigned int k;
+
+	for (k = 0; k < c->what->port.count; k++)
+		enter(c, c->what->port.text[k], INC_ADAPTER_PASSTHROUGH);
+	for (k = 0; k < c->what->nic.count; k++)
+		enter(c, c->what->nic.text[k], INC_ADAPTER_HOST);
+}
+
+/* Examines the machine itself: what a switch needs, if this is one or may become one, and what a
+ * host needs. */
+static void examine_machine(struct check *c)
+{
+	bool passthrough = !c->n, is_switch_here = !c->n, is_host = !c->n, has_rdma = false;
+	struct in_addr own = {0};
+	unsigned int k;
+
+	for (k = 0; k < c->n; k++) {
+		passthrough |= c->interface[k].use == INC_ADAPTER_PASSTHROUGH;
+		is_switch_here |= is_port(&c->interface[k]);
+		is_host |= !is_port(&c->interface[k]);
+		own = is_port(&c->interface[k]) ? own : c->interface[k].own;
+	}
+	if (passthrough) {
+		inc_inspect_kernel(&c->findings);
+		inc_inspect_bpf(&c->findings);
+	}
+	if (is_host)
+		inc_inspect_rdma(&c->findings, own, &has_rdma);
+	inc_inspect_limits(&c->findings, is_switch_here && c->n, has_rdma);
+	inc_inspect_clocks(&c->findings);
+	inc_inspect_listeners(&c->findings);
+}
+
+int incctl_check(const struct incctl_target *target, const struct incctl_check *what)
+{
+	struct check c = {.target = *target, .what = what};
+	struct inc_err err;
+	unsigned int k;
+	int ret;
+
+	if (getifaddrs(&c.addresses))
+		c.addresses = NULL;
+	enter_switches(&c);
+	enter_given(&c);
+	if (what->topology)
+		enter_topology(&c);
+	examine_machine(&c);
+	for (k = 0; k < c.n; k++)
+		examine(&c, &c.interface[k]);
+	examine_controller(&c);
+	if (c.findings.lost)
+		fputs("incctl: no memory for all findings\n", stderr);
+	if (what->json)
+		inc_findings_print_json(&c.findings);
+	else
+		inc_findings_print(&c.findings);
+	ret = c.findings.lost || inc_findings_count(&c.findings, INC_FINDING_PROBLEM);
+	if (inc_stdout_flush(&err)) {
+		fprintf(stderr, "incctl: %s\n", err.msg);
+		ret = 1;
+	}
+	inc_findings_free(&c.findings);
+	inc_topology_free(c.topology);
+	if (c.addresses)
+		freeifaddrs(c.addresses);
+	return ret;
+}
