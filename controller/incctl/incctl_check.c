@@ -549,6 +549,13 @@ static void examine_machine(struct check *c)
 	inc_inspect_listeners(&c->findings);
 }
 
+/* Prints what has been found so far, because neighbours that do not answer take seconds. */
+static void show(struct check *c)
+{
+	if (!c->what->json)
+		inc_findings_print(&c->findings);
+}
+
 int incctl_check(const struct incctl_target *target, const struct incctl_check *what)
 {
 	struct check c = {.target = *target, .what = what};
@@ -563,15 +570,19 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 	if (what->topology)
 		enter_topology(&c);
 	examine_machine(&c);
-	for (k = 0; k < c.n; k++)
+	show(&c);
+	for (k = 0; k < c.n; k++) {
 		examine(&c, &c.interface[k]);
+		show(&c);
+	}
 	examine_controller(&c);
+	show(&c);
 	if (c.findings.lost)
 		fputs("incctl: no memory for all findings\n", stderr);
 	if (what->json)
 		inc_findings_print_json(&c.findings);
 	else
-		inc_findings_print(&c.findings);
+		inc_findings_print_total(&c.findings);
 	ret = c.findings.lost || inc_findings_count(&c.findings, INC_FINDING_PROBLEM);
 	if (inc_stdout_flush(&err)) {
 		fprintf(stderr, "incctl: %s\n", err.msg);

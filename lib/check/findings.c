@@ -69,18 +69,23 @@ size_t inc_findings_count(const struct inc_findings *f, enum inc_finding_level l
 	return n;
 }
 
-void inc_findings_print(const struct inc_findings *f)
+static void print(const struct inc_finding *x)
 {
-	size_t i;
+	printf("%-8s %s: %s: %s", inc_finding_levels[x->level], x->where, x->item, x->text);
+	if (x->effect)
+		printf(". %s Fix: %s", x->effect, x->fix);
+	putchar('\n');
+}
 
-	for (i = 0; i < f->n; i++) {
-		const struct inc_finding *x = &f->list[i];
+void inc_findings_print(struct inc_findings *f)
+{
+	while (f->printed < f->n)
+		print(&f->list[f->printed++]);
+	fflush(stdout);
+}
 
-		printf("%-8s %s: %s: %s", inc_finding_levels[x->level], x->where, x->item, x->text);
-		if (x->effect)
-			printf(". %s Fix: %s", x->effect, x->fix);
-		putchar('\n');
-	}
+void inc_findings_print_total(const struct inc_findings *f)
+{
 	printf("total: problems %zu, warnings %zu, skipped %zu, ok %zu\n",
 	       inc_findings_count(f, INC_FINDING_PROBLEM),
 	       inc_findings_count(f, INC_FINDING_WARNING),

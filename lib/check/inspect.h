@@ -36,7 +36,8 @@ struct inc_finding {
 struct inc_findings {
 	struct inc_finding *list;
 	size_t n, room;
-	bool lost; /* memory was short, so the list lacks findings */
+	size_t printed; /* number of findings that inc_findings_print() has printed */
+	bool lost;      /* memory was short, so the list lacks findings */
 };
 
 /* Appends a finding. The result is valid until the next call, and never NULL. */
@@ -47,8 +48,11 @@ struct inc_finding *inc_find(struct inc_findings *f, enum inc_finding_level leve
 void inc_find_fix(struct inc_finding *finding, const char *effect, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 size_t inc_findings_count(const struct inc_findings *f, enum inc_finding_level level);
-/* Print the findings on stdout: a line for each and one with their numbers, or a JSON object. */
-void inc_findings_print(const struct inc_findings *f);
+/* Prints the findings that have come since the last call on stdout, a line for each. */
+void inc_findings_print(struct inc_findings *f);
+/* Prints a line with the number of findings of each level. */
+void inc_findings_print_total(const struct inc_findings *f);
+/* Prints all findings as one JSON object. */
 void inc_findings_print_json(const struct inc_findings *f);
 void inc_findings_free(struct inc_findings *f);
 

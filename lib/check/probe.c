@@ -26,7 +26,7 @@
 /* Time to wait for the first answer, for which the kernel may have to find the neighbour, and for
  * each of the others. */
 #define FIRST_NS (1 * INC_NSEC_PER_SEC)
-#define NEXT_NS  (200 * INC_NSEC_PER_MSEC)
+#define NEXT_NS  (500 * INC_NSEC_PER_MSEC)
 
 #define SMALLEST_BYTES (sizeof(struct iphdr) + sizeof(struct icmphdr))
 #define LARGEST_BYTES  9000u
@@ -218,15 +218,18 @@ static bool is_answer(const struct way *way, const uint8_t *packet, ssize_t n, u
 static int await_answer(struct way *way, unsigned int i, uint64_t deadline_ns)
 {
 	uint8_t packet[LARGEST_BYTES] __attribute__((aligned(4)));
+	bool late = false;
 	ssize_t n;
 
-	for (;;) {
-		if (inc_wait_for(way->fd, POLLIN, -1, deadline_ns))
-			return -ETIMEDOUT;
-		n = recv(way->fd, packet, sizeof(packet), 0);
-		if (is_answer(way, packet, n, i))
-			return 0;
+	/* This process may have stood still until after the deadline. So the packets that have come
+	 * are read once more. */
+	while (!late) {
+		late = inc_wait_for(way->fd, POLLIN, -1, deadline_ns);
+		while ((n = recv(way->fd, packet, sizeof(packet), 0)) >= 0)
+			if (is_answer(way, packet, n, i))
+				return 0;
 	}
+	return -ETIMEDOUT;
 }
 
 static void note(struct inc_probed *out, uint64_t ns)
