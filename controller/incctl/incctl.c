@@ -438,15 +438,40 @@ static int carry_out(const struct inc_command *command, struct settings *s)
 	return view->print == incctl_print_tree ? run_tree(view, s) : run(command, s);
 }
 
+/* Whether the program was called by its link inc-check, which is `incctl check`. */
+static bool is_inc_check(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	return !strcmp(name ? name + 1 : path, "inc-check");
+}
+
+/* Returns the command line with the command check as its first argument, or NULL. */
+static char **with_check(int argc, char **argv)
+{
+	static char check[] = "check";
+	char **line = calloc(argc + 2, sizeof(*line));
+
+	if (!line)
+		return NULL;
+	line[0] = argv[0];
+	line[1] = check;
+	memcpy(line + 2, argv + 1, (argc - 1) * sizeof(*line));
+	return line;
+}
+
 int main(int argc, char **argv)
 {
 	const struct inc_command *command;
 	struct settings s = {};
+	char **line = NULL;
 	int ret;
 
-	ret = inc_opt_parse(&program, argc, argv, &s, &command);
+	if (argc && is_inc_check(argv[0]))
+		line = with_check(argc, argv);
+	ret = inc_opt_parse(&program, line ? argc + 1 : argc, line ?: argv, &s, &command);
 	if (ret >= 0)
-		return ret;
+		goto out;
 	if (check_use(command, &s)) {
 		ret = 2;
 		goto out;
@@ -462,5 +487,6 @@ int main(int argc, char **argv)
 out:
 	inc_opt_list_free(&s.examine.port);
 	inc_opt_list_free(&s.examine.nic);
+	free(line);
 	return ret;
 }
