@@ -32,7 +32,7 @@ class Controller:
 
     def __enter__(self):
         self.lines = []
-        self.log = tempfile.TemporaryFile("w+", errors="replace")
+        self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(self.args, stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=self.stderr or self.log, text=True,
                                         # freed memory counts in tests that measure memory, so a sanitizer may hold
@@ -71,8 +71,9 @@ class Controller:
         return self.process.returncode
 
     def logged(self):
-        self.log.seek(0)
-        return self.log.read()
+        # read() would move the file offset, which is also that of the controller
+        log = self.log.fileno()
+        return os.pread(log, os.fstat(log).st_size, 0).decode(errors="replace")
 
     def _add(self, line):
         self.lines.append(line)
