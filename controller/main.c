@@ -153,10 +153,9 @@ static const struct inc_program program = {
 	.groups = {{options, 0},
 		   {inc_tls_options, offsetof(struct inc_ctl_options, tls)},
 		   {inc_plan_options, offsetof(struct inc_ctl_options, plan)}},
-	.notes =
-		"Once it listens it prints one line: ready members ADDR:PORT switches "
-		"ADDR:PORT\n\nSIGTERM and SIGINT end it. With keys SIGHUP reads their files again: "
-		"who is connected stays.",
+	.notes = "Once it listens it prints one line: ready members ADDR:PORT switches "
+		 "ADDR:PORT\n\nSIGTERM and SIGINT end it. SIGHUP reads the topology and the keys "
+		 "again: jobs and connections stay.",
 	.check = check_options,
 };
 
@@ -246,24 +245,13 @@ static void on_signal(evutil_socket_t signal, short what, void *arg)
 	event_base_loopbreak(arg);
 }
 
-/* Reads the keys again. New connections use them, and existing connections keep their keys. */
 static void on_reload(evutil_socket_t signal, short what, void *arg)
 {
-	struct inc_ctl *ctl = arg;
-	struct inc_err err;
-	struct inc_tls *tls = inc_tls_server(&ctl->opt.tls, &err);
-
-	if (!tls) {
-		inc_warn("signal %d: keys are as before: %s", (int)signal, err.msg);
-		return;
-	}
-	inc_tls_free(ctl->tls);
-	ctl->tls = tls;
-	inc_info("signal %d: keys are read again", (int)signal);
+	inc_reload(arg, (int)signal);
 }
 
-/* Installs the handlers of signals. SIGTERM and SIGINT end the controller. SIGHUP reads the keys
- * again, and has its default action if there are no keys. */
+/* Installs the handlers of signals. SIGTERM and SIGINT end the controller. SIGHUP reads the
+ * topology and the keys again. */
 static int hear_signals(struct inc_ctl *ctl)
 {
 	const struct {
@@ -276,7 +264,7 @@ static int hear_signals(struct inc_ctl *ctl)
 		{SIGHUP, on_reload, ctl},
 	};
 
-	for (unsigned int i = 0; i < CTL_SIGNALS - !ctl->tls; i++) {
+	for (unsigned int i = 0; i < CTL_SIGNALS; i++) {
 		ctl->signals[i] =
 			evsignal_new(ctl->base, signals[i].number, signals[i].call, signals[i].arg);
 		if (!ctl->signals[i] || event_add(ctl->signals[i], NULL))
@@ -303,6 +291,7 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 			return -EINVAL;
 	}
 	ret = inc_links_init(ctl);
+	ret = ret ?: inc_reload_start(ctl);
 	ret = ret ?: inc_carry_start(ctl, err);
 	ret = ret
 		      ?: inc_persist_start(&ctl->core, ctl->base, ctl->opt.database,
@@ -321,6 +310,7 @@ static void free_parts(struct inc_ctl *ctl)
 	inc_queries_free(ctl);
 	inc_links_free(ctl);
 	inc_carry_stop(ctl);
+	inc_reload_stop(ctl);
 	inc_address_limits_free(ctl);
 	inc_ndjson_drain_stop(NULL);
 	inc_tls_free(ctl->tls);

@@ -100,7 +100,7 @@ void inc_comm_name_holder(const struct inc_comm *comm, struct inc_err *err)
 	const struct inc_group *holder;
 	struct inc_load held;
 
-	holder = lack ? find_holder(&core->switches[lack->sw], lack->figure, &held) : NULL;
+	holder = lack ? find_holder(core->switches[lack->sw], lack->figure, &held) : NULL;
 	if (holder)
 		inc_err_set(err, ENOSPC, "%s; job %s holds most, %llu", why.msg, holder->job,
 			    (unsigned long long)part_of(&held, lack->figure));
@@ -156,7 +156,7 @@ static unsigned int fit(unsigned int n, uint64_t limit, uint64_t used, uint64_t 
  * termination mode a switch has no rows, so these are not counted. */
 static unsigned int fit_switch(const struct inc_comm *comm, unsigned int node, unsigned int n)
 {
-	const struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];
+	const struct inc_core_switch *sw = comm->group->core->switches[comm->tree->nodes[node].sw];
 	const struct inc_msg_limits *limits = &sw->engines[comm->tree->nodes[node].mode].limits;
 	const struct inc_load each = inc_tree_node_takes(comm->tree, node);
 	struct inc_load load;

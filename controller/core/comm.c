@@ -409,6 +409,18 @@ refuse:
 	inc_act_refuse(member->client, -ret, &about, "%s", err.msg);
 }
 
+const struct inc_topo_port *inc_comm_host_port(const struct inc_comm *comm, unsigned int rank)
+{
+	const struct inc_topology *topo = comm->group->core->topo;
+	const struct inc_topo_host *host = &topo->hosts[comm->members[rank].route.host];
+	const int node =
+		comm->tree && comm->tree->counted ? inc_tree_find(comm->tree, host->sw) : -1;
+	const struct inc_tree_child *child =
+		node < 0 ? NULL : inc_tree_child_of(comm->tree, node, rank);
+
+	return &topo->switches[host->sw].ports[child ? child->port : host->port];
+}
+
 /* Reports once for each communicator of the members that the modes of its switches cost speed. */
 static void advise(const struct inc_comm *comm, struct inc_msg_made *made)
 {
@@ -464,7 +476,7 @@ void inc_comm_configured(struct inc_comm *comm)
 		inc_comm_offer_probes(comm, &made);
 		if (!rank)
 			advise(comm, &made);
-		peer->ip = sw->ports[host->port].ip.s_addr;
+		peer->ip = inc_comm_host_port(comm, rank)->ip.s_addr;
 		peer->udp_port = peer->udp_port ?: INC_ROCE_UDP_PORT;
 		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,
 				  sizeof(made.tree));

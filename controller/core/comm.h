@@ -151,6 +151,9 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 void inc_comm_tell_failed(const struct inc_comm *comm, unsigned int to, int rank);
 /* Sends the members the answer to message C, because all switches have made the communicator. */
 void inc_comm_configured(struct inc_comm *comm);
+/* Returns the port of the switch to which the rank's connection belongs. It may drain, and then the
+ * rank's host is at another port by now. */
+const struct inc_topo_port *inc_comm_host_port(const struct inc_comm *comm, unsigned int rank);
 /* Removes the communicator from its switches, and frees it. */
 void inc_comm_end(struct inc_comm *comm);
 /* Does the same as inc_comm_end() if all members have destroyed the communicator or are gone. */

@@ -20,7 +20,7 @@
 static struct inc_core_switch *switch_of(const struct inc_comm *comm,
 					 const struct inc_tree_node *node)
 {
-	return &comm->group->core->switches[node->sw];
+	return comm->group->core->switches[node->sw];
 }
 
 /* Finds the index of the switch's node in the communicator's tree, or -1. */
@@ -98,7 +98,7 @@ static const struct inc_route_member *route_member(const void *arg, unsigned int
 static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int port)
 {
 	const struct inc_comm *comm = arg;
-	const struct inc_core_port *has = &comm->group->core->switches[sw].ports[port];
+	const struct inc_core_port *has = &comm->group->core->switches[sw]->ports[port];
 
 	return has->has_mac ? has->mac : NULL;
 }
@@ -107,7 +107,7 @@ static const uint8_t *port_mac(const void *arg, unsigned int sw, unsigned int po
 static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsigned int port)
 {
 	return inc_min(core->topo->links[core->topo->switches[sw].ports[port].link].mtu,
-		       core->switches[sw].ports[port].mtu);
+		       core->switches[sw]->ports[port].mtu);
 }
 
 /* Returns the largest payload of a packet that all endpoints of a port accept. A port of a switch
@@ -504,20 +504,20 @@ static bool was_held_by(const struct inc_comm *comm, const struct inc_core_switc
 }
 
 /* Configures the communicators that wait. After each one the loop begins anew, because configuring
- * may end communicators. If `back` is set, the switch has connected, so each of them may find
- * another tree. */
-static void go_on(struct inc_core_switch *sw, bool back)
+ * may end communicators. If sw is NULL, each of them may find another tree, because a switch has
+ * connected or the topology has changed. Otherwise sw has answered. */
+static void go_on(struct inc_core *core, const struct inc_core_switch *sw)
 {
-	const unsigned int pass = ++sw->core->passes;
+	const unsigned int pass = ++core->passes;
 	struct inc_group *group;
 	struct inc_comm *comm;
 again:
-	LIST_FOREACH (group, &sw->core->groups, entry) {
+	LIST_FOREACH (group, &core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (comm->phase != COMM_WAIT_SWITCH || comm->pass == pass)
 				continue;
 			comm->pass = pass;
-			if (!back && !was_held_by(comm, sw))
+			if (sw && !was_held_by(comm, sw))
 				continue;
 			inc_comm_configure(comm);
 			goto again;
@@ -525,14 +525,27 @@ again:
 	}
 }
 
-void inc_comm_switch_connected(struct inc_core_switch *sw)
-{
-	go_on(sw, true);
-}
-
 void inc_comm_switch_answered(struct inc_core_switch *sw)
 {
-	go_on(sw, false);
+	go_on(sw->core, sw);
+}
+
+void inc_comms_drop_waiting(struct inc_core *core)
+{
+	struct inc_group *group;
+	struct inc_comm *comm;
+
+	LIST_FOREACH (group, &core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (comm->phase == COMM_WAIT_SWITCH)
+				free_route(comm);
+		}
+	}
+}
+
+void inc_comms_retry(struct inc_core *core)
+{
+	go_on(core, NULL);
 }
 
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_core_switch *sw)

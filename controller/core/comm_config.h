@@ -35,10 +35,15 @@ void inc_comm_connected(struct inc_core_switch *sw, uint32_t number, int code, c
  * reason in because. */
 void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 		     const struct inc_err *because);
-/* Lets the communicators go on that wait for the switch, because it has connected or has answered
- * half of its requests. */
-void inc_comm_switch_connected(struct inc_core_switch *sw);
+/* Lets the communicators go on that wait for the switch, because it has answered half of its
+ * requests. */
 void inc_comm_switch_answered(struct inc_core_switch *sw);
+/* Frees the trees of the communicators that wait for switches, because the topology changes.
+ * inc_comms_retry() must follow before any other event, and finds another tree for each of them. */
+void inc_comms_drop_waiting(struct inc_core *core);
+/* Looks for a tree for each communicator that waits, because a switch has connected or the topology
+ * has changed. */
+void inc_comms_retry(struct inc_core *core);
 /* Whether the switch has the communicator, as far as the controller knows. */
 bool inc_comm_keeps(const struct inc_comm *comm, const struct inc_core_switch *sw);
 /* Whether a switch that lists the communicator in its hello shall keep it. If the communicator

@@ -28,7 +28,7 @@ struct link {
 static const struct inc_core_port *port_of(const struct inc_comm *comm, unsigned int node,
 					   unsigned int port)
 {
-	return &comm->group->core->switches[comm->tree->nodes[node].sw].ports[port];
+	return &comm->group->core->switches[comm->tree->nodes[node].sw]->ports[port];
 }
 
 /* Fills in connection i of a node, in the order of the configuration: children first, then the
@@ -91,7 +91,7 @@ static void choose_endpoint(struct inc_comm *comm, unsigned int node, const stru
  * itself, so it gets none here. */
 static int number_end(struct inc_comm *comm, unsigned int node, const struct link *l)
 {
-	struct inc_core_switch *sw = &comm->group->core->switches[comm->tree->nodes[node].sw];
+	struct inc_core_switch *sw = comm->group->core->switches[comm->tree->nodes[node].sw];
 	int ret;
 
 	*l->own = (struct inc_route_end){};
@@ -124,7 +124,7 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 
 	for (unsigned int n = 0; comm->tree->counted && n < comm->tree->n; n++) {
 		for (unsigned int i = 0; get_link(comm, n, i, &l); i++) {
-			inc_switch_qpn_put(&comm->group->core->switches[comm->tree->nodes[n].sw],
+			inc_switch_qpn_put(comm->group->core->switches[comm->tree->nodes[n].sw],
 					   l.own->given);
 			/* The connection's numbers are cleared, because another tree may follow and
 			 * fail before it has numbers. */

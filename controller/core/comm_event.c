@@ -155,7 +155,7 @@ bool inc_comm_check_missing(struct inc_comm *comm)
 		misses = true;
 	}
 	for (unsigned int n = 0; misses && n < comm->tree->n; n++) {
-		struct inc_core_switch *sw = &group->core->switches[comm->tree->nodes[n].sw];
+		struct inc_core_switch *sw = group->core->switches[comm->tree->nodes[n].sw];
 
 		if (sw->connected && inc_comm_keeps(comm, sw))
 			check_waiting(sw, comm);
@@ -193,7 +193,7 @@ bool inc_comm_handle_waiting(struct inc_core_switch *sw, const struct inc_msg_wa
 			/* A switch below knows which of its ranks is missing, so it is asked for
 			 * which ranks it waits, too. */
 			if (peer.node >= 0)
-				check_waiting(&sw->core->switches[comm->tree->nodes[peer.node].sw],
+				check_waiting(sw->core->switches[comm->tree->nodes[peer.node].sw],
 					      comm);
 			continue;
 		}
@@ -237,7 +237,7 @@ void inc_comm_apply_reports(struct inc_comm *comm)
 		if (is_rank && !group->members[r->rank].present)
 			comm->members[r->rank].destroyed = true;
 		if (is_rank)
-			apply_report(comm, &group->core->switches[r->by->index], r);
+			apply_report(comm, group->core->switches[r->by->index], r);
 		inc_failure_report_remove(r);
 	}
 }

@@ -28,7 +28,7 @@
 
 static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsigned int node)
 {
-	return &comm->group->core->switches[comm->tree->nodes[node].sw];
+	return comm->group->core->switches[comm->tree->nodes[node].sw];
 }
 
 /* Returns the number of slots that a member's window needs on a passthrough switch. */

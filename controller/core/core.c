@@ -126,6 +126,11 @@ static void on_stored(struct inc_core *core, const struct inc_core_event *e)
 	inc_switches_go_on(core);
 }
 
+static void on_renumbered(struct inc_core *core, const struct inc_core_event *e)
+{
+	inc_comms_retry(core);
+}
+
 static void on_time(struct inc_core *core, const struct inc_core_event *e)
 {
 	inc_core_timers_run(core);
@@ -150,6 +155,7 @@ void inc_core_step(struct inc_core *core, const struct inc_core_event *event,
 		[CORE_EVENT_ANSWER] = on_answer,
 		[CORE_EVENT_SET_MODE] = on_set_mode,
 		[CORE_EVENT_STORED] = on_stored,
+		[CORE_EVENT_RENUMBERED] = on_renumbered,
 		[CORE_EVENT_TIME] = on_time,
 	};
 

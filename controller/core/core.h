@@ -84,7 +84,7 @@ struct inc_core {
 	struct inc_actions actions;
 	struct inc_routes *routes;
 	/* the switches of the topology, at the same indexes as there */
-	struct inc_core_switch *switches;
+	struct inc_core_switch **switches;
 	LIST_HEAD(group_list, inc_group) groups;
 	LIST_HEAD(, inc_derivation) derivations;
 	LIST_HEAD(, inc_orphan) orphans;

@@ -194,7 +194,8 @@ static int check_member(const struct inc_group *parent, const struct inc_core_cl
 	if (!parent || !inc_group_formed(parent))
 		return inc_err_set(err, ENOENT, "there is no group %u", said->derive.of);
 	member = &parent->members[join->rank < parent->world_size ? join->rank : 0];
-	if (member->rank != join->rank || !member->client || member->host != join->host ||
+	if (member->rank != join->rank || !member->client ||
+	    !inc_same_host(client->core, member->host, join->host) ||
 	    strcmp(parent->job, join->job) != 0 || !inc_core_same_address(client, member->client))
 		return inc_err_set(err, EPERM, "this is not rank %u of group %u of job %s",
 				   join->rank, parent->number, join->job);

@@ -12,17 +12,24 @@
 #include "controller/core/core.h"
 #include "controller/core/endpoint.h"
 
-static unsigned int hash(const struct inc_route_member *at)
+static uint32_t address(const struct inc_core *core, const struct inc_route_member *at)
 {
-	const uint64_t key =
-		(uint64_t)at->host << 40 | (uint64_t)at->own.end.udp_port << 24 | at->own.end.qpn;
+	return core->topo->hosts[at->host].ip.s_addr;
+}
+
+/* The host counts by its address, because a new topology may give it another name and index. */
+static unsigned int hash(const struct inc_core *core, const struct inc_route_member *at)
+{
+	const uint64_t end = (uint64_t)at->own.end.udp_port << 24 | at->own.end.qpn;
+	const uint64_t key = address(core, at) * 0xff51afd7ed558ccd ^ end;
 
 	return key * 0x9e3779b97f4a7c15 >> (64 - CTL_ENDPOINT_BITS);
 }
 
-static bool same(const struct inc_route_member *a, const struct inc_route_member *b)
+static bool same(const struct inc_core *core, const struct inc_route_member *a,
+		 const struct inc_route_member *b)
 {
-	return a->host == b->host && a->own.end.udp_port == b->own.end.udp_port &&
+	return address(core, a) == address(core, b) && a->own.end.udp_port == b->own.end.udp_port &&
 	       a->own.end.qpn == b->own.end.qpn;
 }
 
@@ -31,8 +38,8 @@ int inc_endpoint_check(const struct inc_core *core, const struct inc_route_membe
 {
 	const struct inc_comm_member *m;
 
-	LIST_FOREACH (m, &core->endpoints[hash(at)], endpoint) {
-		if (!m->destroyed && same(&m->route, at))
+	LIST_FOREACH (m, &core->endpoints[hash(core, at)], endpoint) {
+		if (!m->destroyed && same(core, &m->route, at))
 			return inc_err_set(err, EADDRINUSE,
 					   "queue pair %u at port %u of %s is another "
 					   "communicator's (see incctl communicators)",
@@ -44,7 +51,7 @@ int inc_endpoint_check(const struct inc_core *core, const struct inc_route_membe
 
 void inc_endpoint_take(struct inc_core *core, struct inc_comm_member *m)
 {
-	LIST_INSERT_HEAD(&core->endpoints[hash(&m->route)], m, endpoint);
+	LIST_INSERT_HEAD(&core->endpoints[hash(core, &m->route)], m, endpoint);
 	m->has_endpoint = true;
 }
 

@@ -36,6 +36,8 @@ enum inc_core_event_kind {
 	CORE_EVENT_SET_MODE, /* a tool sets the mode of a switch */
 	/* event of the database */
 	CORE_EVENT_STORED, /* the answer to ACTION_COMMIT */
+	/* inc_core_renumber() has been called, so communicators that wait get a tree again */
+	CORE_EVENT_RENUMBERED,
 	/* A timer is due (inc_core_due_at_ns()). */
 	CORE_EVENT_TIME,
 	N_CORE_EVENTS
@@ -140,6 +142,16 @@ void inc_core_free(struct inc_core *core);
 
 void inc_core_step(struct inc_core *core, const struct inc_core_event *event,
 		   struct inc_core_now now);
+
+/* Marks in map which hosts, switches and ports of the topology are in use: by members and by
+ * communicators that have a tree, or by communicators that a switch has. */
+void inc_core_mark_used(const struct inc_core *core, struct inc_topo_map *map);
+/* Replaces the core's topology. map is that of inc_topology_merge() for topo and the core's own
+ * topology, with the marks of inc_core_mark_used(). No switch that is gone may be connected. The
+ * caller frees the old topology, and calls inc_core_step() with CORE_EVENT_RENUMBERED next. Returns
+ * 0; or -ENOMEM, after which nothing has changed. */
+int inc_core_renumber(struct inc_core *core, const struct inc_topology *topo,
+		      const struct inc_topo_map *map);
 
 /* Returns the time when the next timer is due; 0: no timer runs. */
 uint64_t inc_core_due_at_ns(const struct inc_core *core);

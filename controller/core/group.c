@@ -68,6 +68,11 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 	}
 }
 
+bool inc_same_host(const struct inc_core *core, unsigned int one, unsigned int other)
+{
+	return core->topo->hosts[one].ip.s_addr == core->topo->hosts[other].ip.s_addr;
+}
+
 static const char *name_absent(const void *arg, unsigned int rank)
 {
 	const struct inc_group *group = arg;
@@ -259,7 +264,7 @@ static int check_world(const struct inc_core *core, unsigned int world_size, str
 	unsigned int children = 0, most;
 
 	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
-		most = inc_most_children(inc_switch_mode(&core->switches[s]));
+		most = inc_most_children(inc_switch_mode(core->switches[s]));
 		if (children < most)
 			children = most;
 	}
@@ -322,8 +327,8 @@ void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		tell_joined(group);
 }
 
-/* Finds the first of the member's addresses that is a host of the topology. Returns 0 or
- * -EADDRNOTAVAIL. */
+/* Finds the first of the member's addresses that is a host of the topology, or else one that
+ * drains. Returns 0 or -EADDRNOTAVAIL. */
 static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
 		     unsigned int *host, struct inc_err *err)
 {
@@ -331,6 +336,14 @@ static int find_host(const struct inc_core *core, const struct inc_msg_join *sai
 
 	for (uint32_t i = 0; i < said->n_addrs; i++) {
 		int found = inc_topology_host_by_ip(core->topo, said->addrs[i]);
+
+		if (found < 0)
+			continue;
+		*host = found;
+		return 0;
+	}
+	for (uint32_t i = 0; i < said->n_addrs; i++) {
+		int found = inc_topology_draining_host(core->topo, said->addrs[i]);
 
 		if (found < 0)
 			continue;
@@ -395,6 +408,22 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 		inc_group_set_phase(group, GROUP_RUNNING);
 }
 
+/* Checks whether a newcomer may use its host. A host that drains takes no new job, but the ranks of
+ * a job that uses it may still come. group is NULL if the job is new. */
+static int check_host(const struct inc_core *core, const struct inc_group *group, unsigned int host,
+		      struct inc_err *err)
+{
+	if (host < core->topo->n_live_hosts)
+		return 0;
+	for (unsigned int rank = 0; group && rank < group->world_size; rank++) {
+		if (group->members[rank].present && group->members[rank].host == host)
+			return 0;
+	}
+	return inc_err_set(err, EADDRNOTAVAIL,
+			   "host %s is draining: the topology %s does not have it any more",
+			   core->topo->hosts[host].name, core->topo->name);
+}
+
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said)
 {
 	struct inc_core *core = client->core;
@@ -407,6 +436,9 @@ void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *s
 	if (ret)
 		goto refuse;
 	group = find_job(core, join.job);
+	ret = check_host(core, group, join.host, &err);
+	if (ret)
+		goto refuse;
 	if (group && group->world_size != join.world_size) {
 		ret = inc_err_set(&err, EINVAL, "job %s has world size %u, not %u", join.job,
 				  group->world_size, join.world_size);

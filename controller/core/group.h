@@ -160,6 +160,9 @@ const char *inc_group_state_name(const struct inc_group *group);
 /* Returns a text that names a member, such as "rank 2 (h2, 10.77.2.1)". Each call overwrites the
  * text of the call before. */
 const char *inc_member_name(const struct inc_member *member);
+/* Whether two hosts have one address. A host that drains may have that of a host with another
+ * name. */
+bool inc_same_host(const struct inc_core *core, unsigned int one, unsigned int other);
 /* Prints a list of ranks such as "rank 2 (h2, …), rank 5". It has the ranks below n for which
  * name() returns a text. */
 void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),

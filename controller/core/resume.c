@@ -55,7 +55,7 @@ static int read_claim(struct inc_core *core, const struct inc_msg_claim *said, s
 	if (sw < 0)
 		return inc_err_set(err, ENOENT, "'switch': the topology %s has no '%s'",
 				   core->topo->name, said->node);
-	c->sw = &core->switches[sw];
+	c->sw = core->switches[sw];
 	c->number = said->communicator;
 	c->index = said->comm;
 	c->said = said;
@@ -160,9 +160,10 @@ static int check_kept(const struct inc_comm *comm, unsigned int rank, const stru
 	if (comm->tree->counted && inc_tree_find(comm->tree, c->sw->index) < 0)
 		return inc_err_set(err, EPERM, "communicator %u is not on switch %s", c->number,
 				   inc_switch_name(c->sw));
-	if (m->has_endpoint && (m->route.host != c->member.route.host ||
-				m->route.own.end.qpn != c->member.route.own.end.qpn ||
-				m->route.own.end.udp_port != c->member.route.own.end.udp_port))
+	if (m->has_endpoint &&
+	    (!inc_same_host(comm->group->core, m->route.host, c->member.route.host) ||
+	     m->route.own.end.qpn != c->member.route.own.end.qpn ||
+	     m->route.own.end.udp_port != c->member.route.own.end.udp_port))
 		return inc_err_set(err, EPERM,
 				   "communicator %u has another host or queue pair at rank %u",
 				   c->number, rank);

@@ -45,8 +45,9 @@ struct inc_routes *inc_routes_new(const struct inc_topology *topo)
 	}
 	for (unsigned int l = 0; l < topo->n_links; l++)
 		r->link_weight[l] = INC_LOAD_UNIT * (INC_TOPO_DEF_RATE / topo->links[l].rate_mbit);
+	/* No link leads to a draining switch. As a root it still serves the hosts behind it. */
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
-		if (topo->switches[s].root)
+		if (topo->switches[s].root || s >= topo->n_live_switches)
 			r->roots[r->n_roots++] = s;
 	}
 	inc_order_from(&r->all, &r->graph, r->roots, r->n_roots, r->queue);
@@ -396,6 +397,12 @@ int inc_route_restore(struct inc_routes *r, const unsigned int *hosts, unsigned 
 	(*tree)->counted = true;
 	count(r, *tree, 1);
 	return 0;
+}
+
+void inc_route_recount(struct inc_routes *r, const struct inc_tree *tree)
+{
+	if (tree && tree->counted)
+		count(r, tree, 1);
 }
 
 struct inc_tree *inc_route_known(unsigned int sw)

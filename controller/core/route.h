@@ -60,6 +60,8 @@ int inc_route_compute(struct inc_routes *routes, const unsigned int *hosts, unsi
 int inc_route_restore(struct inc_routes *routes, const unsigned int *hosts, unsigned int n_hosts,
 		      unsigned int slots, const struct inc_tree_node *nodes, unsigned int n,
 		      struct inc_tree **tree, struct inc_err *err);
+/* Counts the load of a tree that another object has counted, because this one takes its place. */
+void inc_route_recount(struct inc_routes *routes, const struct inc_tree *tree);
 /* Makes a tree with one switch for a communicator of an earlier controller. The real tree's shape
  * is unknown, so its load is not counted. Returns NULL if there is no memory. */
 struct inc_tree *inc_route_known(unsigned int sw);

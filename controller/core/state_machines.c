@@ -174,6 +174,6 @@ void inc_comm_set_config_state(struct inc_comm *comm, unsigned int node, enum in
 	char who[80];
 
 	snprintf(who, sizeof(who), "%u of switch %s", comm->number,
-		 inc_switch_name(&comm->group->core->switches[comm->tree->nodes[node].sw]));
+		 inc_switch_name(comm->group->core->switches[comm->tree->nodes[node].sw]));
 	comm->configs[node] = inc_machine_step(&config_machine, who, comm->configs[node], to);
 }

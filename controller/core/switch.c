@@ -31,7 +31,10 @@ static void clear_ports(struct inc_core_switch *sw)
 	const struct inc_topo_switch *own = &topo->switches[sw->index];
 
 	for (unsigned int p = 0; p < own->n_ports; p++)
-		sw->ports[p] = (struct inc_core_port){.mtu = topo->links[own->ports[p].link].mtu};
+		sw->ports[p] = (struct inc_core_port){
+			.mtu = topo->links[own->ports[p].link].mtu,
+			.lacking = sw->ports[p].lacking,
+		};
 }
 
 static void on_avoided(void *arg)
@@ -47,6 +50,36 @@ void inc_switch_avoid(struct inc_core_switch *sw)
 	inc_core_timer_arm(&sw->avoided, AVOID_MS);
 }
 
+struct inc_core_switch *inc_switch_new(struct inc_core *core, unsigned int index,
+				       unsigned int n_ports)
+{
+	struct inc_core_switch *sw = calloc(1, sizeof(*sw));
+
+	if (!sw)
+		return NULL;
+	sw->core = core;
+	sw->index = index;
+	sw->since_at_ms = core->now.clock_ms;
+	inc_core_timer_init(&sw->avoided, core, on_avoided, sw);
+	sw->ports = calloc(n_ports + 1, sizeof(*sw->ports));
+	if (sw->ports)
+		return sw;
+	free(sw);
+	return NULL;
+}
+
+void inc_switch_free(struct inc_core_switch *sw)
+{
+	if (!sw)
+		return;
+	inc_core_timer_stop(&sw->avoided);
+	free(sw->qpns);
+	free(sw->ports);
+	free(sw->hello);
+	free(sw->hello_ports);
+	free(sw);
+}
+
 int inc_switches_init(struct inc_core *core)
 {
 	core->routes = inc_routes_new(core->topo);
@@ -54,28 +87,19 @@ int inc_switches_init(struct inc_core *core)
 	if (!core->routes || !core->switches)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < core->topo->n_switches; i++) {
-		struct inc_core_switch *sw = &core->switches[i];
-
-		sw->core = core;
-		sw->index = i;
-		sw->since_at_ms = core->now.clock_ms;
-		inc_core_timer_init(&sw->avoided, core, on_avoided, sw);
-		sw->ports = calloc(core->topo->switches[i].n_ports, sizeof(*sw->ports));
-		if (!sw->ports)
+		core->switches[i] = inc_switch_new(core, i, core->topo->switches[i].n_ports);
+		if (!core->switches[i])
 			return -ENOMEM;
-		clear_ports(sw);
-		inc_switch_offer(sw);
+		clear_ports(core->switches[i]);
+		inc_switch_offer(core->switches[i]);
 	}
 	return 0;
 }
 
 void inc_switches_free(struct inc_core *core)
 {
-	for (unsigned int i = 0; core->switches && i < core->topo->n_switches; i++) {
-		inc_core_timer_stop(&core->switches[i].avoided);
-		free(core->switches[i].qpns);
-		free(core->switches[i].ports);
-	}
+	for (unsigned int i = 0; core->switches && i < core->topo->n_switches; i++)
+		inc_switch_free(core->switches[i]);
 	free(core->switches);
 	inc_routes_free(core->routes);
 }
@@ -141,8 +165,7 @@ void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn)
 
 /* Reads the description of a port of the topology from the switch's hello. Returns false if the
  * hello has no port of that name and address. */
-static bool take_port(struct inc_core_switch *sw, unsigned int p,
-		      const struct inc_core_event *hello)
+static bool take_port(struct inc_core_switch *sw, unsigned int p)
 {
 	const struct inc_topo_port *port = &sw->core->topo->switches[sw->index].ports[p];
 	struct inc_core_port *has = &sw->ports[p];
@@ -150,8 +173,8 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 	bool found = false;
 
 	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
-	for (uint32_t i = 0; i < hello->n_ports; i++) {
-		const struct inc_msg_port *said = &hello->ports[i];
+	for (uint32_t i = 0; i < sw->n_hello_ports; i++) {
+		const struct inc_msg_port *said = &sw->hello_ports[i];
 
 		if (strcmp(said->name, port->name) != 0)
 			continue;
@@ -163,21 +186,59 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p,
 	return found;
 }
 
-/* Reads the ports of a switch from its hello, and logs the ports of the topology that the hello
- * lacks. Jobs that need such a port will fail. */
-static void take_ports(struct inc_core_switch *sw, const struct inc_core_event *hello)
+/* Reads the ports of a switch from its hello, and logs the ports of the topology's file that the
+ * hello lacks. Jobs that need such a port will fail. */
+static void take_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
 	char ip[INET_ADDRSTRLEN];
 
 	clear_ports(sw);
 	for (unsigned int p = 0; p < topo->n_ports; p++) {
-		if (take_port(sw, p, hello))
+		if (take_port(sw, p) || p >= topo->n_live_ports || sw->ports[p].lacking)
 			continue;
+		sw->ports[p].lacking = true;
 		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
 		inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
 			 topo->ports[p].name, ip);
 	}
+}
+
+/* Keeps copies of a hello and its ports. Returns 0 or -ENOMEM. */
+static int keep_hello(struct inc_core_switch *sw, const struct inc_core_event *hello)
+{
+	struct inc_msg_hello *said = malloc(sizeof(*said));
+	struct inc_msg_port *ports = calloc(hello->n_ports + 1, sizeof(*ports));
+
+	if (!said || !ports) {
+		free(said);
+		free(ports);
+		return -ENOMEM;
+	}
+	*said = *hello->hello;
+	if (hello->n_ports)
+		memcpy(ports, hello->ports, hello->n_ports * sizeof(*ports));
+	for (unsigned int p = 0; p < sw->core->topo->switches[sw->index].n_ports; p++)
+		sw->ports[p].lacking = false;
+	free(sw->hello);
+	free(sw->hello_ports);
+	sw->hello = said;
+	sw->hello_ports = ports;
+	sw->n_hello_ports = hello->n_ports;
+	return 0;
+}
+
+void inc_switch_reread(struct inc_core_switch *sw)
+{
+	if (sw->hello) {
+		take_ports(sw);
+		inc_switch_take_engines(sw, sw->hello);
+	} else {
+		clear_ports(sw);
+	}
+	inc_switch_offer(sw);
+	if (sw->avoided.runs)
+		inc_routes_avoid(sw->core->routes, sw->index, true);
 }
 
 /* Whether the switch shall keep a communicator that its hello lists. If neither this controller nor
@@ -218,7 +279,11 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 	sw->connected = true;
 	sw->to_drop = NULL;
 	sw->since_at_ms = sw->core->now.clock_ms;
-	take_ports(sw, hello);
+	if (keep_hello(sw, hello)) {
+		sw->to_drop = "no memory for its hello";
+		return;
+	}
+	take_ports(sw);
 	inc_switch_take_engines(sw, hello->hello);
 	inc_switch_offer(sw);
 	if (welcome(sw, hello)) {
@@ -230,7 +295,7 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 		inc_comm_event(sw, &hello->failures[i]);
 	inc_comms_set_notices(sw, hello->notices, hello->n_notices);
 	inc_comms_ask_waiting(sw);
-	inc_comm_switch_connected(sw);
+	inc_comms_retry(sw->core);
 }
 
 void inc_switch_lost(struct inc_core_switch *sw)
@@ -286,7 +351,7 @@ static void go_on(struct inc_core_switch *sw)
 void inc_switches_go_on(struct inc_core *core)
 {
 	for (unsigned int i = 0; i < core->topo->n_switches; i++)
-		go_on(&core->switches[i]);
+		go_on(core->switches[i]);
 }
 
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer)

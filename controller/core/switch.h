@@ -22,6 +22,7 @@ struct inc_core_event;
 /* A port of a switch in the topology, with its properties from the switch's hello. */
 struct inc_core_port {
 	unsigned int mtu; /* MTU of the port; that of the topology if the hello names none */
+	bool lacking;     /* the hello has no such port, which is logged once */
 	bool has_mac;
 	uint8_t mac[6];
 	/* Largest packet and message in bytes that the port's endpoint of each kind accepts in
@@ -60,6 +61,11 @@ struct inc_core_switch {
 	struct inc_core_engine engines[INC_N_MODES];
 	/* the ports by the switch's last hello, at the same indexes as in the topology */
 	struct inc_core_port *ports;
+	/* The last hello of the switch and its ports, which are read again when the topology
+	 * changes. NULL: there was none. */
+	struct inc_msg_hello *hello;
+	struct inc_msg_port *hello_ports;
+	uint32_t n_hello_ports;
 	uint32_t *qpns; /* queue pair numbers in use */
 	size_t n_qpns, qpns_room;
 	struct inc_core_timer avoided; /* runs while trees avoid the switch, because it was full */
@@ -70,6 +76,13 @@ struct inc_core_switch {
 
 int inc_switches_init(struct inc_core *core); /* Makes the switches. Returns 0 or -ENOMEM. */
 void inc_switches_free(struct inc_core *core);
+/* Makes the switch that will have this index in core->switches. Its ports are those of a topology.
+ * Returns NULL if there is no memory. */
+struct inc_core_switch *inc_switch_new(struct inc_core *core, unsigned int index,
+				       unsigned int n_ports);
+void inc_switch_free(struct inc_core_switch *sw);
+/* Reads the switch's last hello again, because the topology is another one. */
+void inc_switch_reread(struct inc_core_switch *sw);
 /* These functions handle the events CORE_EVENT_HELLO, CORE_EVENT_SWITCH_LOST and
  * CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);

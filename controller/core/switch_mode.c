@@ -25,12 +25,13 @@ static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engi
 	for (uint32_t i = 0; i < engine->n_endpoints; i++) {
 		const struct inc_msg_offer *said = &engine->endpoints[i];
 
-		const int p = inc_topology_port_by_name(topo, said->port);
-
-		if (p < 0)
-			continue;
-		sw->ports[p].payload[said->kind] = round_payload(said->payload);
-		sw->ports[p].message_bytes[said->kind] = said->message_bytes;
+		/* a draining port may have the name of another one */
+		for (unsigned int p = 0; p < topo->n_ports; p++) {
+			if (strcmp(topo->ports[p].name, said->port) != 0)
+				continue;
+			sw->ports[p].payload[said->kind] = round_payload(said->payload);
+			sw->ports[p].message_bytes[said->kind] = said->message_bytes;
+		}
 	}
 }
 

@@ -173,6 +173,13 @@ static void add_usage(struct table *t, const json_t *usage, const char *what)
 		add(t, "%lld/%lld", number_of(usage, what), number_of(usage, limit));
 }
 
+/* Adds the state of a switch or of a rank's host. It drains if the topology has it no longer. */
+static void add_state(struct table *t, const json_t *object)
+{
+	add(t, "%s%s", text_of(object, "state"),
+	    json_is_true(json_object_get(object, "draining")) ? ", draining" : "");
+}
+
 void incctl_print_groups(const json_t *data)
 {
 	char text[200];
@@ -199,7 +206,8 @@ void incctl_print_groups(const json_t *data)
 	json_array_foreach (data, i, group) {
 		json_array_foreach (json_object_get(group, "members"), k, member) {
 			add_field(&t, group, "group");
-			add_fields(&t, member, "rank host addr node state");
+			add_fields(&t, member, "rank host addr node");
+			add_state(&t, member);
 		}
 	}
 	end_detail(&t);
@@ -291,7 +299,9 @@ void incctl_print_switches(const json_t *data)
 		char ports[400] = "-";
 		size_t used = 0;
 
-		add_fields(&t, sw, "switch state since_s root mode");
+		add_field(&t, sw, "switch");
+		add_state(&t, sw);
+		add_fields(&t, sw, "since_s root mode");
 		json_array_foreach (json_object_get(sw, "ports"), k, port) {
 			used += snprintf(ports + used, sizeof(ports) - used, "%s%s=%s",
 					 k ? " " : "", text_of(port, "name"), text_of(port, "ip"));

@@ -154,11 +154,12 @@ static void print_below(const json_t *tree, const char *sw, unsigned int depth)
 
 		if (strcmp(incctl_text(edge, "switch"), sw) != 0)
 			continue;
-		printf("%*s%s -> %s%s (rank%s %s)", (int)(2 * depth), "", incctl_text(edge, "port"),
-		       incctl_text(edge, "child"),
+		printf("%*s%s -> %s%s%s (rank%s %s)", (int)(2 * depth), "",
+		       incctl_text(edge, "port"), incctl_text(edge, "child"),
 		       incctl_true(edge, "to_switch")
 			       ? mode_text(tree, incctl_text(edge, "child"), mode, sizeof(mode))
 			       : "",
+		       incctl_true(edge, "draining") ? ", draining" : "",
 		       strpbrk(ranks, ",-") ? "s" : "", ranks);
 		incctl_edge_text(edge, figures, sizeof(figures));
 		printf("%s%s%s%s\n", *figures ? ": " : "", figures, *state ? ", " : "", state);

@@ -82,7 +82,7 @@ static bool end_lost(struct inc_ctl *ctl)
 	bool any = false;
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		const struct inc_core_switch *sw = &ctl->core.switches[i];
+		const struct inc_core_switch *sw = ctl->core.switches[i];
 
 		if (!sw->to_drop || !ctl->switches[i].link)
 			continue;

@@ -58,6 +58,8 @@ struct inc_ctl {
 	struct inc_tls *tls; /* keys of the peers that may connect; NULL: any peer may connect */
 	struct event *signals[CTL_SIGNALS];
 	struct inc_core core;
+	/* runs while a part of the topology drains, so that it is removed afterwards */
+	struct inc_timeout *drain;
 	struct inc_timeout *due; /* timer that runs until the next time limit of the core ends */
 	/* actions are being carried out, so inc_ctl_step() leaves new ones to the loop that does
 	 * that */
@@ -116,6 +118,13 @@ int inc_carry_start(struct inc_ctl *ctl, struct inc_err *err);
 void inc_carry_stop(struct inc_ctl *ctl);
 /* Passes an event to the core, and carries out the actions that follow from it. */
 void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event);
+
+/* reload.c */
+int inc_reload_start(struct inc_ctl *ctl); /* Returns 0 or -ENOMEM. */
+void inc_reload_stop(struct inc_ctl *ctl);
+/* Reads the topology and the keys again, because this signal has come, and logs what has changed.
+ * If one of them has a mistake, both stay as they are. */
+void inc_reload(struct inc_ctl *ctl, int signal);
 
 /* member.c */
 /* Sends a message to a client. Before that, all changes are written to the database, because the

@@ -142,7 +142,7 @@ static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_
 		return inc_err_set(err, EADDRINUSE, "switch %s is connected already, from %s",
 				   said->node, inc_ndjson_peer(other->conn));
 	}
-	*out = &link->ctl->core.switches[index];
+	*out = link->ctl->core.switches[index];
 	return check_lists(object, err);
 }
 

@@ -271,7 +271,7 @@ static void take_mode(struct inc_client *client, json_t *object)
 	if (!ret)
 		inc_ctl_step(client->ctl,
 			     &(struct inc_core_event){.kind = CORE_EVENT_SET_MODE,
-						      .sw = &client->ctl->core.switches[sw],
+						      .sw = client->ctl->core.switches[sw],
 						      .mode = said.mode,
 						      .error = &ret,
 						      .said = &err});

@@ -71,7 +71,7 @@ static void print_own(const struct inc_ctl *ctl, FILE *out)
 	};
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++)
-		now.switches_connected += ctl->core.switches[i].connected;
+		now.switches_connected += ctl->core.switches[i]->connected;
 	inc_orphans_each(&ctl->core, count_one, &now.unclaimed);
 	print_plain(out, INC_METRICS(now_metrics), &now);
 	print_plain(out, INC_METRICS(so_far_metrics), &ctl->figures);
@@ -134,11 +134,11 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 	struct inc_load *loads = calloc(n, sizeof(*loads));
 
 	for (unsigned int s = 0; loads && s < n; s++)
-		inc_switch_load(&ctl->core.switches[s], &loads[s]);
+		inc_switch_load(ctl->core.switches[s], &loads[s]);
 	for (size_t i = 0; i < sizeof(seen_metrics) / sizeof(seen_metrics[0]); i++) {
 		inc_metric_print_head(out, ROOM "_switch", &seen_metrics[i]);
 		for (unsigned int s = 0; s < n; s++) {
-			const struct inc_core_switch *sw = &ctl->core.switches[s];
+			const struct inc_core_switch *sw = ctl->core.switches[s];
 			const struct inc_label labels[] = {{"switch", inc_switch_name(sw)}, {}};
 			const struct inc_msg_limits *limits =
 				inc_routes_limits(ctl->core.routes, s);
@@ -157,7 +157,7 @@ static void print_switches(const struct inc_ctl *ctl, FILE *out)
 		inc_metric_print_head(out, ROOM "_switch", &load_metrics[i]);
 		for (unsigned int s = 0; s < n; s++) {
 			const struct inc_label labels[] = {
-				{"switch", inc_switch_name(&ctl->core.switches[s])}, {}};
+				{"switch", inc_switch_name(ctl->core.switches[s])}, {}};
 
 			inc_metric_print_sample(out, ROOM "_switch", &load_metrics[i], &loads[s],
 						labels);

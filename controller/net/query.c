@@ -61,10 +61,11 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 			continue;
 		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
 		json_array_append_new(members,
-				      json_pack("{s:i, s:i, s:s, s:s, s:s, s:s}", "rank", (int)rank,
-						"leader", (int)m->leader, "host", host->name,
-						"addr", ip, "node", m->node, "state",
-						m->client ? "connected" : "left"));
+				      json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b}", "rank",
+						(int)rank, "leader", (int)m->leader, "host",
+						host->name, "addr", ip, "node", m->node, "state",
+						m->client ? "connected" : "left", "draining",
+						m->host >= group->core->topo->n_live_hosts));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->number)
@@ -118,7 +119,7 @@ static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 	json_t *object;
 
 	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
-	inet_ntop(AF_INET, &sw->ports[host->port].ip, switch_ip, sizeof(switch_ip));
+	inet_ntop(AF_INET, &inc_comm_host_port(comm, rank)->ip, switch_ip, sizeof(switch_ip));
 	object = json_pack(
 		"{s:i, s:o, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
 		"ranks", led_json(comm->group, rank), "host", host->name, "transport", m->transport,
@@ -136,7 +137,7 @@ static json_t *comm_json(const struct inc_comm *comm)
 	for (unsigned int i = 0; comm->tree && i < comm->tree->n; i++)
 		json_array_append_new(switches,
 				      json_string(inc_switch_name(
-					      &group->core->switches[comm->tree->nodes[i].sw])));
+					      group->core->switches[comm->tree->nodes[i].sw])));
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		if (comm->phase != COMM_REFUSED && comm->members[rank].asked &&
 		    !inc_group_is_led(group, rank))
@@ -248,15 +249,16 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 	json_t *list = json_array();
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		const struct inc_core_switch *sw = &ctl->core.switches[i];
+		const struct inc_core_switch *sw = ctl->core.switches[i];
 		const struct inc_ctl_switch *side = &ctl->switches[i];
 		json_t *ports = side->ports ? json_incref(side->ports) : json_array();
 		json_t *engines = side->engines ? json_incref(side->engines) : json_array();
 
 		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:f, s:b, s:s, s:o, s:o}", "switch",
-						inc_switch_name(sw), "state",
-						sw->connected ? "connected" : "absent", "since_s",
+				      json_pack("{s:s, s:s, s:b, s:f, s:b, s:s, s:o, s:o}",
+						"switch", inc_switch_name(sw), "state",
+						sw->connected ? "connected" : "absent", "draining",
+						i >= ctl->topo->n_live_switches, "since_s",
 						(now_ms - sw->since_at_ms) / 1e3, "root",
 						(int)ctl->topo->switches[i].root, "mode",
 						inc_modes_of_switch[inc_switch_mode(sw)], "ports",
@@ -432,7 +434,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 	query->data = json_array();
 	LIST_INSERT_HEAD(&ctl->queries, query, entry);
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++) {
-		struct inc_core_switch *sw = &ctl->core.switches[i];
+		struct inc_core_switch *sw = ctl->core.switches[i];
 		json_t *slot;
 		int ret;
 

@@ -18,7 +18,7 @@ static json_t *ranks_json(const struct inc_ranks *ranks)
 static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_core_switch *sw = &comm->group->core->switches[node->sw];
+	const struct inc_core_switch *sw = comm->group->core->switches[node->sw];
 
 	/* the mode of each switch is unknown if an earlier controller has made the tree */
 	return json_pack("{s:s, s:s, s:s}", "switch", inc_switch_name(sw), "state",
@@ -29,11 +29,25 @@ static json_t *node_json(const struct inc_comm *comm, unsigned int n)
 /* Makes the entry of an edge of a tree, from a switch to a child. rank is the number by which the
  * switch names the child. */
 static json_t *edge_json(const struct inc_topo_switch *sw, unsigned int port, const char *child,
-			 bool to_switch, unsigned int rank, const struct inc_ranks *ranks)
+			 bool to_switch, bool draining, unsigned int rank,
+			 const struct inc_ranks *ranks)
 {
-	return json_pack("{s:s, s:s, s:s, s:b, s:i, s:o}", "switch", sw->name, "port",
-			 sw->ports[port].name, "child", child, "to_switch", (int)to_switch, "rank",
-			 (int)rank, "ranks", ranks_json(ranks));
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:i, s:o}", "switch", sw->name, "port",
+			 sw->ports[port].name, "child", child, "to_switch", (int)to_switch,
+			 "draining", (int)draining, "rank", (int)rank, "ranks", ranks_json(ranks));
+}
+
+/* Whether the topology has the connection between two switches no longer, so that it drains. */
+static bool link_drains(const struct inc_topology *topo, const struct inc_tree_node *node,
+			unsigned int port, const struct inc_tree_node *below)
+{
+	const struct inc_topo_port *own = &topo->switches[node->sw].ports[port];
+
+	for (unsigned int i = 0; i < own->n_peers; i++) {
+		if (own->peers[i].to_switch && own->peers[i].index == below->sw)
+			return own->peers[i].port != below->up_port;
+	}
+	return true;
 }
 
 static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_node *node,
@@ -47,10 +61,15 @@ static json_t *child_json(const struct inc_comm *comm, const struct inc_tree_nod
 		const struct inc_tree_node *below = &comm->tree->nodes[child->node];
 
 		return edge_json(&topo->switches[node->sw], child->port,
-				 topo->switches[below->sw].name, true, below->first_rank, &ranks);
+				 topo->switches[below->sw].name, true,
+				 link_drains(topo, node, child->port, below), below->first_rank,
+				 &ranks);
 	}
 	return edge_json(&topo->switches[node->sw], child->port, topo->hosts[child->host].name,
-			 false, child->rank, &ranks);
+			 false,
+			 child->host >= topo->n_live_hosts ||
+				 child->port >= topo->switches[node->sw].n_live_ports,
+			 child->rank, &ranks);
 }
 
 /* Adds the edges of a communicator that comes from an earlier controller: those from switches to
@@ -67,8 +86,9 @@ static void add_known(const struct inc_comm *comm, json_t *edges)
 		if (!m->asked || inc_group_is_led(comm->group, rank))
 			continue;
 		inc_ranks_add(&ranks, rank);
-		json_array_append_new(edges, edge_json(&topo->switches[host->sw], host->port,
-						       host->name, false, rank, &ranks));
+		json_array_append_new(
+			edges, edge_json(&topo->switches[host->sw], host->port, host->name, false,
+					 m->route.host >= topo->n_live_hosts, rank, &ranks));
 	}
 }
 

@@ -286,17 +286,17 @@ static int take_given(struct inc_core *core, const struct inc_comm *comm, struct
 		const struct inc_route_member *route = &comm->members[rank].route;
 
 		if (route->peer.given)
-			ret = inc_switch_qpn_take(&core->switches[hosts[route->host].sw],
+			ret = inc_switch_qpn_take(core->switches[hosts[route->host].sw],
 						  route->peer.given);
 	}
 	for (unsigned int i = 0; !ret && i < comm->tree->n; i++) {
 		const struct inc_tree_node *node = &comm->tree->nodes[i];
 
 		if (node->own.given)
-			ret = inc_switch_qpn_take(&core->switches[node->sw], node->own.given);
+			ret = inc_switch_qpn_take(core->switches[node->sw], node->own.given);
 		if (!ret && node->peer.given)
 			ret = inc_switch_qpn_take(
-				&core->switches[comm->tree->nodes[node->parent].sw],
+				core->switches[comm->tree->nodes[node->parent].sw],
 				node->peer.given);
 	}
 	return ret ? inc_err_set(err, -ret, "its queue pairs: %s", strerror(-ret)) : 0;

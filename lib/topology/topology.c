@@ -282,6 +282,11 @@ static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *
 		ret = inc_topology_link(topo, root, err);
 	if (!ret)
 		ret = inc_topology_cables(topo, root, err);
+	for (unsigned int i = 0; i < topo->n_switches; i++)
+		topo->switches[i].n_live_ports = topo->switches[i].n_ports;
+	topo->n_live_hosts = topo->n_hosts;
+	topo->n_live_switches = topo->n_switches;
+	topo->n_live_links = topo->n_links;
 	return ret;
 }
 

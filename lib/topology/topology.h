@@ -64,6 +64,8 @@ struct inc_topo_port {
 	unsigned int link; /* link of the port's own cable */
 	/* the hosts of the port's subnet: index of the first one, and their number */
 	unsigned int first_of_subnet, n_of_subnet;
+	struct in_addr subnet; /* first address and prefix length of the subnet, if there is one */
+	unsigned int subnet_bits;
 };
 
 struct inc_topo_switch {
@@ -72,8 +74,8 @@ struct inc_topo_switch {
 	/* the file has a mode for the switch; otherwise the switch's own mode applies */
 	bool has_mode;
 	enum inc_mode_of_switch mode;
-	struct inc_topo_port *ports;
-	unsigned int n_ports;
+	struct inc_topo_port *ports; /* those of the file, then the draining ones */
+	unsigned int n_ports, n_live_ports;
 };
 
 /* An ordinary Ethernet switch: it does not reduce, and all nodes on it are neighbours. */
@@ -117,16 +119,17 @@ struct inc_topology {
 	unsigned int prefix; /* prefix length of every link's network */
 	unsigned int mtu;    /* MTU of links without an MTU in the file */
 	double rate_mbit;    /* rate of links without a rate; 0: the file has none */
-	/* first the hosts that the file lists, then those of the ports' subnets */
+	/* First the hosts that the file lists, then those of the ports' subnets, and last the
+	 * draining ones. The live ones are those of the file. */
 	struct inc_topo_host *hosts;
-	unsigned int n_hosts, n_listed_hosts;
-	struct inc_topo_switch *switches;
-	unsigned int n_switches;
+	unsigned int n_hosts, n_listed_hosts, n_live_hosts;
+	struct inc_topo_switch *switches; /* those of the file, then the draining ones */
+	unsigned int n_switches, n_live_switches;
 	unsigned int n_leaves; /* number of switches with hosts */
 	struct inc_topo_bridge *bridges;
 	unsigned int n_bridges;
-	struct inc_topo_link *links;
-	unsigned int n_links;
+	struct inc_topo_link *links; /* those of the file, then those of what is draining */
+	unsigned int n_links, n_live_links;
 	/* hash tables that find the host, switch or bridge with a name or an address, but not a
 	 * switch's port */
 	struct inc_topo_index by_name, by_ip;
@@ -139,10 +142,60 @@ int inc_topology_parse(const char *name, const char *text, size_t len, struct in
 		       struct inc_err *err);
 void inc_topology_free(struct inc_topology *topo);
 
-/* These find a node, or a port of a switch, by name or address, and return its index, or -1. */
+/* These find a node, or a port of a switch, by name or address, and return its index, or -1. Only
+ * inc_topology_switch_by_name() also finds draining ones. */
 int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_port_by_name(const struct inc_topo_switch *sw, const char *name);
+/* Finds a draining host by its address. */
+int inc_topology_draining_host(const struct inc_topology *topo, struct in_addr ip);
+
+/* ---- topology_merge.c: a file is read again while parts of the earlier one are in use ---- */
+
+#define INC_TOPO_NOWHERE ((unsigned int)-1)
+
+/*
+ * The new indexes of the parts of a topology that is replaced. All arrays are by index in the old
+ * topology. The caller first marks in the arrays of bool what is in use. inc_topology_merge() then
+ * stores the new indexes, or INC_TOPO_NOWHERE for what the new topology lacks.
+ */
+struct inc_topo_map {
+	bool *host_used, *switch_used, *port_used;
+	unsigned int *hosts, *switches, *ports;
+	/* the ports of switch s are at first_port[s] to first_port[s + 1] - 1 */
+	unsigned int *first_port;
+};
+
+/* Allocates the arrays for this topology, in which nothing is in use yet. Returns 0 or -ENOMEM.
+ * Even after an error inc_topo_map_free() is called. */
+int inc_topo_map_init(struct inc_topo_map *map, const struct inc_topology *old);
+void inc_topo_map_free(struct inc_topo_map *map);
+static inline unsigned int *inc_topo_map_port(const struct inc_topo_map *map, unsigned int sw,
+					      unsigned int port)
+{
+	return &map->ports[map->first_port[sw] + port];
+}
+
+/*
+ * Replaces the topology `old` by the file's topology `topo`. Parts that are in use and that topo
+ * lacks are appended to topo, where they drain. They keep their names and addresses, but no switch
+ * leads to them, and no name or address finds them. A host stays the same if its name, address and
+ * switch do; a port if its switch, name and address do; a switch if its name does. Returns 0 or
+ * -ENOMEM, after which topo can only be freed.
+ */
+int inc_topology_merge(struct inc_topology *topo, const struct inc_topology *old,
+		       struct inc_topo_map *map);
+/* Copies a topology without what is draining. Returns NULL if there is no memory. */
+struct inc_topology *inc_topology_copy(const struct inc_topology *topo);
+/* Whether something in the topology drains. */
+bool inc_topology_drains(const struct inc_topology *topo);
+
+enum inc_topo_change { INC_TOPO_ADDED, INC_TOPO_REMOVED, INC_TOPO_CHANGED, INC_N_TOPO_CHANGES };
+/* Calls fn once for each host, switch, port, subnet and link that differs between two files, with a
+ * text such as "host h4 is added, 10.0.0.4 at s0". */
+void inc_topology_compare(const struct inc_topology *old, const struct inc_topology *topo,
+			  void (*fn)(void *arg, enum inc_topo_change change, const char *text),
+			  void *arg);
 
 #endif

@@ -151,8 +151,22 @@ int inc_topology_switch_by_name(const struct inc_topology *topo, const char *nam
 {
 	struct inc_topo_end end;
 
-	return inc_topology_find(topo, name, &end) && end.kind == INC_TOPO_SWITCH ? (int)end.index
-										  : -1;
+	if (inc_topology_find(topo, name, &end) && end.kind == INC_TOPO_SWITCH)
+		return end.index;
+	for (unsigned int s = topo->n_live_switches; s < topo->n_switches; s++) {
+		if (strcmp(topo->switches[s].name, name) == 0)
+			return s;
+	}
+	return -1;
+}
+
+int inc_topology_draining_host(const struct inc_topology *topo, struct in_addr ip)
+{
+	for (unsigned int h = topo->n_live_hosts; h < topo->n_hosts; h++) {
+		if (topo->hosts[h].ip.s_addr == ip.s_addr)
+			return h;
+	}
+	return -1;
 }
 
 int inc_topology_port_by_name(const struct inc_topo_switch *sw, const char *name)

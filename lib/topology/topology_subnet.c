@@ -137,6 +137,8 @@ int inc_topology_subnet(struct inc_topology *topo, struct inc_topo_port *port,
 	if (!inc_topology_same_network(topo, port->ip, (struct in_addr){htonl(subnet.first)}))
 		return inc_yaml_error(node, err, "is outside this port's /%u network",
 				      topo->prefix);
+	port->subnet.s_addr = htonl(subnet.first);
+	port->subnet_bits = 32 - __builtin_ctz(subnet.count);
 	ret = add_hosts(topo, port, node, &subnet, err);
 	if (!ret && !inc_yaml_get(map, "bridge"))
 		ret = add_bridge(topo, port, node, &subnet, err);

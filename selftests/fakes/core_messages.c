@@ -146,7 +146,7 @@ static void say_hello(struct core_peers *peers, unsigned int s)
 	}
 	peers->switches[s].connected = true;
 	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_HELLO,
-						   .sw = &peers->core.switches[s],
+						   .sw = peers->core.switches[s],
 						   .hello = &hello,
 						   .from = "a switch",
 						   .ports = ports,
@@ -190,7 +190,7 @@ static void answer(struct core_peers *peers, unsigned int s, struct peers_said s
 	const struct inc_msg_number number = {said.number};
 	const struct inc_msg_tally results = {.communicator = said.number};
 	struct inc_core_event event = {.kind = CORE_EVENT_ANSWER,
-				       .sw = &peers->core.switches[s],
+				       .sw = peers->core.switches[s],
 				       .asked = said.asked,
 				       .of = said.number,
 				       .code = code,
@@ -229,7 +229,7 @@ void peers_cut(struct core_peers *peers, unsigned int s, bool forgets)
 	if (forgets)
 		sw->n = 0;
 	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
-						   .sw = &peers->core.switches[s]});
+						   .sw = peers->core.switches[s]});
 	while (lost.n)
 		answer(peers, s, peers_pop(&lost), ECONNRESET);
 }

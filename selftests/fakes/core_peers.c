@@ -373,8 +373,8 @@ static void carry(struct core_peers *peers)
 	}
 	flush(peers);
 	for (unsigned int s = 0; s < PEERS_SWITCHES; s++)
-		peers_require(!peers->core.switches[s].to_drop, "switch %u is to be dropped: %s", s,
-			      peers->core.switches[s].to_drop);
+		peers_require(!peers->core.switches[s]->to_drop, "switch %u is to be dropped: %s",
+			      s, peers->core.switches[s]->to_drop);
 }
 
 /* ---- functions that the test calls ---- */
@@ -516,9 +516,9 @@ void peers_check_end(const struct core_peers *peers)
 	peers_require(LIST_EMPTY(&peers->core.derivations), "a derivation is left");
 	peers_require(LIST_EMPTY(&peers->core.orphans), "an unclaimed communicator is left");
 	for (i = 0; i < PEERS_SWITCHES; i++)
-		peers_require(!peers->switches[i].n && !peers->core.switches[i].n_qpns,
+		peers_require(!peers->switches[i].n && !peers->core.switches[i]->n_qpns,
 			      "switch %u has %u communicators and %zu numbers", i,
-			      peers->switches[i].n, peers->core.switches[i].n_qpns);
+			      peers->switches[i].n, peers->core.switches[i]->n_qpns);
 	for (t = 0; t < INC_N_KEPT_TABLES; t++)
 		peers_require(t == INC_KEPT_NUMBERS || !store_rows(t), "%u rows of %s are left",
 			      store_rows(t), inc_kept_layouts[t].name);

@@ -83,7 +83,7 @@ static uint64_t mix_core(uint64_t hash, const struct inc_core *core)
 		hash = mix_group(hash, group);
 	inc_orphans_each(core, mix_orphan, &hash);
 	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
-		const struct inc_core_switch *sw = &core->switches[s];
+		const struct inc_core_switch *sw = core->switches[s];
 
 		MIX(hash, sw->connected);
 		MIX(hash, sw->asked);
