@@ -275,6 +275,9 @@ struct inc_page {
 /* Starts the page if the controller's options want it. Returns 0, or -errno with the reason. */
 int inc_page_start(struct inc_ctl *ctl, struct inc_err *err);
 void inc_page_stop(struct inc_ctl *ctl);
+/* Forgets the switches' answers, because the topology has given the switches other indexes. An
+ * answer that is under way is ignored or counts for the switch's new index. */
+void inc_page_renumbered(struct inc_ctl *ctl);
 /* Adds an event that a switch has sent to the page, if there is one. */
 void inc_page_event(struct inc_ctl *ctl, const struct inc_core_switch *sw,
 		    const struct inc_msg_event *said);

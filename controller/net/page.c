@@ -62,6 +62,12 @@ static void make_room(struct inc_page *page)
 	}
 }
 
+void inc_page_renumbered(struct inc_ctl *ctl)
+{
+	if (ctl->page)
+		free_switches(ctl->page);
+}
+
 /* Finds where the answer of a switch belongs. Returns NULL if the topology has changed meanwhile.
  */
 static struct inc_page_switch *side_of(const struct inc_ctl *ctl, const struct inc_core_switch *sw)
@@ -234,9 +240,9 @@ static void look(struct inc_page *page)
 		struct inc_page_switch *side = &page->switches[i];
 		const unsigned char kind = turns[side->turn % sizeof(turns)];
 
-		if (side->asked || !ctl->core.switches[i].connected)
+		if (side->asked || !ctl->core.switches[i]->connected)
 			continue;
-		side->asked = !inc_switch_query(ctl, &ctl->core.switches[i], kinds[kind].what, 0,
+		side->asked = !inc_switch_query(ctl, ctl->core.switches[i], kinds[kind].what, 0,
 						side->from[kind], kinds[kind].reply);
 		side->turn++;
 	}

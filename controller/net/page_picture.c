@@ -31,7 +31,7 @@ static void add_end(const struct inc_page *page, const struct inc_topo_end *end,
 	if (end->kind != INC_TOPO_SWITCH || end->index >= page->n_switches)
 		return;
 	side = &page->switches[end->index];
-	if (end->port >= side->n_ports || !page->ctl->core.switches[end->index].connected)
+	if (end->port >= side->n_ports || !page->ctl->core.switches[end->index]->connected)
 		return;
 	port = &side->ports[end->port];
 	out->down |= port->known && port->down;
@@ -181,7 +181,7 @@ static void draw_switches(const struct scene *scene)
 	const struct inc_topology *topo = ctl->topo;
 
 	for (unsigned int i = 0; i < topo->n_switches; i++) {
-		const struct inc_core_switch *sw = &ctl->core.switches[i];
+		const struct inc_core_switch *sw = ctl->core.switches[i];
 		const char *const more[2] = {
 			sw->connected ? inc_modes_of_switch[inc_switch_mode(sw)] : "not connected"};
 

@@ -155,7 +155,7 @@ static void print_head(const struct inc_page *page, FILE *out)
 	char at[INC_LOG_TIME_BYTES], age[32];
 
 	for (unsigned int i = 0; i < ctl->topo->n_switches; i++)
-		connected += ctl->core.switches[i].connected;
+		connected += ctl->core.switches[i]->connected;
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
 	      out);
 	inc_draw_text(out, ctl->topo->name);
@@ -363,11 +363,10 @@ static void print_waits(const struct inc_page *page, FILE *out)
 	      out);
 	print_group_waits(ctl, &n, out);
 	for (unsigned int s = 0; s < page->n_switches; s++) {
-		if (!ctl->core.switches[s].connected)
+		if (!ctl->core.switches[s]->connected)
 			continue;
 		json_array_foreach (page->switches[s].waiting, i, entry)
-			print_missing(page, inc_switch_name(&ctl->core.switches[s]), entry, &n,
-				      out);
+			print_missing(page, inc_switch_name(ctl->core.switches[s]), entry, &n, out);
 	}
 	fputs("</ul>\n", out);
 	if (!n)
@@ -416,7 +415,7 @@ static void print_switches(const struct inc_page *page, FILE *out)
 
 	begin_table(out, "switches", "Switches", titles);
 	for (unsigned int s = 0; s < n && s < MAX_SWITCHES; s++) {
-		const struct inc_core_switch *sw = &ctl->core.switches[s];
+		const struct inc_core_switch *sw = ctl->core.switches[s];
 		const struct inc_msg_limits *limits = inc_routes_limits(ctl->core.routes, s);
 		struct inc_load load = {};
 

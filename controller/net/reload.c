@@ -72,6 +72,7 @@ static int replace(struct inc_ctl *ctl, struct inc_topology *topo)
 		goto out;
 	move_sides(ctl, &map, old->n_switches, sides);
 	sides = NULL;
+	inc_page_renumbered(ctl);
 	ctl->max_links += topo->n_switches - old->n_switches;
 	ctl->topo = topo;
 	inc_topology_free(old);
