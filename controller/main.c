@@ -345,8 +345,8 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	ret = ret ?: inc_page_start(ctl, err);
 	if (ret)
 		goto out;
-	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology, ctl->topo->n_hosts,
-		 ctl->topo->n_switches);
+	inc_info("topology %s: %u hosts, %u switches", ctl->opt.topology,
+		 ctl->topo->n_hosts - ctl->topo->n_nics, ctl->topo->n_switches);
 	printf("ready members %s switches %s\n", member_addr, switch_addr);
 	/* an error of stdout ends the program, because a script that waits for this line would wait
 	 * for ever */

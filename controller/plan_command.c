@@ -179,7 +179,7 @@ static void print_text(const struct inc_topology *topo, const struct inc_plan_jo
 static int make_plan(const struct inc_plan_command *cmd, const struct inc_topology *topo,
 		     struct inc_err *err)
 {
-	const struct inc_plan_job job = {.ranks = cmd->ranks ?: topo->n_hosts,
+	const struct inc_plan_job job = {.ranks = cmd->ranks ?: topo->n_hosts - topo->n_nics,
 					 .bytes = cmd->bytes,
 					 .type = cmd->type,
 					 .cores = cmd->cores};
@@ -227,13 +227,14 @@ static int print_topology(const char *path, const struct inc_topology *topo, boo
 		roots += topo->switches[i].root;
 	if (!json) {
 		printf("%s: ok: %u hosts, %u switches (%u may be roots), %u bridges, %u links\n",
-		       path, topo->n_hosts, topo->n_switches, roots, topo->n_bridges,
+		       path, topo->n_hosts - topo->n_nics, topo->n_switches, roots, topo->n_bridges,
 		       topo->n_links);
 		return 0;
 	}
-	all = json_pack("{ss, si, si, si, si, si}", "topology", path, "hosts", (int)topo->n_hosts,
-			"switches", (int)topo->n_switches, "roots", (int)roots, "bridges",
-			(int)topo->n_bridges, "links", (int)topo->n_links);
+	all = json_pack("{ss, si, si, si, si, si}", "topology", path, "hosts",
+			(int)(topo->n_hosts - topo->n_nics), "switches", (int)topo->n_switches,
+			"roots", (int)roots, "bridges", (int)topo->n_bridges, "links",
+			(int)topo->n_links);
 	ret = all ? json_dumpf(all, stdout, JSON_COMPACT) : -1;
 	json_decref(all);
 	putchar('\n');

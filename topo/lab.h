@@ -42,7 +42,8 @@ struct lab_node {
 	enum lab_role role;
 	char netns[LAB_NS_MAX];
 	struct in_addr mgmt; /* management address 10.99.0.x; bridges and wires have none */
-	struct in_addr addr; /* address of a host's data port */
+	struct in_addr addr; /* address of a host's (first) data port */
+	bool has_rails;      /* the host has several data ports */
 	int rank;            /* position of a host in the topology file */
 	/* mode of a switch in the topology file, known only while the lab is made; NULL: the file
 	 * has none */

@@ -81,7 +81,11 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	if (!host)
 		return;
 	inet_ntop(AF_INET, &host->addr, addr, sizeof(addr));
-	setenv("INCCL_ADDR", addr, 1);
+	/* a rank that is given an address uses no other NIC of its host */
+	if (host->has_rails)
+		unsetenv("INCCL_ADDR");
+	else
+		setenv("INCCL_ADDR", addr, 1);
 	snprintf(text, sizeof(text), "%d", rank);
 	setenv("INCCL_RANK", text, 1);
 	snprintf(text, sizeof(text), "%d", size);

@@ -113,6 +113,8 @@ json_t *lab_to_json(const struct lab *lab)
 		set_addr(o, "addr", node->addr);
 		if (node->role == LAB_HOST)
 			json_object_set_new(o, "rank", json_integer(node->rank));
+		if (node->has_rails)
+			json_object_set_new(o, "rails", json_true());
 		if (node->role == LAB_SWITCH) {
 			lab_instance(lab, node, instance);
 			json_object_set_new(o, "instance", json_string(instance));
@@ -338,6 +340,7 @@ static int node_from_json(struct lab_node *node, json_t *o)
 	strcpy(node->name, name);
 	strcpy(node->netns, netns);
 	node->rank = json_integer_value(json_object_get(o, "rank"));
+	node->has_rails = json_is_true(json_object_get(o, "rails"));
 	node->pid = json_integer_value(json_object_get(o, "pid"));
 	node->start_time = json_integer_value(json_object_get(o, "start_time"));
 	node->netns_made = node->pins_made = true;

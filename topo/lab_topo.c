@@ -52,18 +52,18 @@ static void set_end(struct lab_end *end, const struct inc_topology *topo,
 
 	switch (from->kind) {
 	case INC_TOPO_HOST:
-		end->node = 1 + from->index;
-		strcpy(end->ifname, "eth0");
+		end->node = 1 + topo->hosts[from->index].of;
+		snprintf(end->ifname, sizeof(end->ifname), "eth%u", topo->hosts[from->index].rail);
 		end->ip = topo->hosts[from->index].ip;
 		break;
 	case INC_TOPO_SWITCH:
 		port = &topo->switches[from->index].ports[from->port];
-		end->node = 1 + topo->n_hosts + from->index;
+		end->node = 1 + topo->n_listed_hosts + from->index;
 		strcpy(end->ifname, port->name);
 		end->ip = port->ip;
 		break;
 	case INC_TOPO_BRIDGE:
-		end->node = 1 + topo->n_hosts + topo->n_switches + from->index;
+		end->node = 1 + topo->n_listed_hosts + topo->n_switches + from->index;
 		snprintf(end->ifname, sizeof(end->ifname), "l%u", link);
 		break;
 	}
@@ -91,9 +91,16 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	if (from->has_wire) {
 		struct lab_node *wire;
 
-		/* the two names, which have at most INC_TOPO_NAME_LEN characters each, fit */
+		/* the two names, which have at most INC_TOPO_NAME_LEN characters each, fit, with
+		 * the number of a host's NIC behind them if its other NIC leads to the same switch
+		 */
 		snprintf(name, sizeof(name), "%.15s-%.15s", lab->nodes[link->end[0].node].name,
 			 lab->nodes[link->end[1].node].name);
+		if (lab_find(lab, name) && from->end[0].kind == INC_TOPO_HOST)
+			snprintf(name, sizeof(name), "%.15s-%.15s-%u",
+				 lab->nodes[link->end[0].node].name,
+				 lab->nodes[link->end[1].node].name,
+				 topo->hosts[from->end[0].index].rail);
 		wire = add_node(lab, LAB_WIRE, name, err);
 		if (!wire)
 			return -E2BIG;
@@ -120,7 +127,7 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 	ret = inc_topology_load(path, &topo, err);
 	if (ret)
 		return ret;
-	if (topo->n_hosts > topo->n_listed_hosts) {
+	if (topo->n_hosts > topo->n_listed_hosts + topo->n_nics) {
 		ret = inc_err_set(err, EINVAL,
 				  "%s: a port has a subnet of hosts, and a lab needs a list of its "
 				  "hosts",
@@ -130,11 +137,12 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 	ret = -E2BIG;
 	if (!add_node(lab, LAB_CONTROLLER, "controller", err))
 		goto out;
-	for (unsigned int i = 0; i < topo->n_hosts; i++) {
+	for (unsigned int i = 0; i < topo->n_listed_hosts; i++) {
 		node = add_node(lab, LAB_HOST, topo->hosts[i].name, err);
 		if (!node)
 			goto out;
 		node->addr = topo->hosts[i].ip;
+		node->has_rails = topo->hosts[i].next;
 		node->rank = i;
 	}
 	for (unsigned int i = 0; i < topo->n_switches; i++) {

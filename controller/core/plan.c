@@ -276,14 +276,15 @@ int inc_plan_make(const struct inc_topology *topo, const struct inc_plan_table *
 		ret = inc_err_set(err, ENOMEM, "out of memory");
 		goto out;
 	}
-	if (job->ranks > topo->n_hosts) {
+	if (job->ranks > topo->n_hosts - topo->n_nics) {
 		ret = inc_err_set(err, EINVAL,
 				  "%u ranks need as many hosts, and the topology has %u",
-				  job->ranks, topo->n_hosts);
+				  job->ranks, topo->n_hosts - topo->n_nics);
 		goto out;
 	}
+	/* each rank uses its host's first NIC; the further ones stand behind the listed hosts */
 	for (unsigned int rank = 0; rank < job->ranks; rank++)
-		hosts[rank] = rank;
+		hosts[rank] = rank < topo->n_listed_hosts ? rank : rank + topo->n_nics;
 	for (unsigned int sw = 0; sw < topo->n_switches; sw++) {
 		inc_routes_offer(routes, sw, &limits);
 		inc_routes_set_mode(routes, sw, mode_of(&topo->switches[sw], mode));

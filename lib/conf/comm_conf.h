@@ -18,6 +18,9 @@
 #include "lib/proto/rc_end.h"
 #include "lib/proto/roce.h"
 
+/* limit of the NICs of a host */
+#define INC_MAX_RAILS 8
+
 #define INC_DEF_PAYLOAD 1024
 #define INC_DEF_SLOTS   512
 /* Limit of the children of a communicator, whatever its mode. INC_MAX_CHILDREN (maps.h) is that of

@@ -18,7 +18,8 @@ static bool plain_name(const char *name)
 
 static const struct inc_field host_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_host, name)},
-	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_host, ip)},
+	{"ip", INC_IPV4, INC_OPTIONAL, INC_AT(struct inc_topo_host, ip)},
+	{"ips", INC_OTHER, INC_OPTIONAL, .what = "a list of them, of several NICs"},
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
 
@@ -107,17 +108,89 @@ static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, s
 		       : 0;
 }
 
+/* Reads address i of a host with several NICs, and registers it as that of the NIC, whose entry is
+ * the one with this index. */
+static int read_nic(struct inc_topology *topo, const struct inc_yaml_node *map, size_t i,
+		    unsigned int index, struct inc_err *err)
+{
+	const struct inc_yaml_node *node = inc_yaml_at(inc_yaml_get(map, "ips"), i);
+	const char *text = inc_yaml_text(node);
+	struct in_addr *ip = &topo->hosts[index].ip;
+
+	if (!text || inet_pton(AF_INET, text, ip) != 1)
+		return inc_yaml_error(node, err, "'%.64s' is not an IPv4 address",
+				      text ? text : "");
+	if (!inc_addr_unicast(ntohl(ip->s_addr)))
+		return inc_yaml_error(node, err, "%s is not a unicast address", text);
+	if (inc_topology_has_ip(topo, *ip))
+		return inc_yaml_error(node, err, "is given twice");
+	return inc_topology_add_ip(topo, *ip, INC_TOPO_HOST, index)
+		       ? inc_err_set(err, ENOMEM, "out of memory")
+		       : 0;
+}
+
+/* Checks that a host has one address, or a list of them, and registers the first one. */
+static int read_first_ip(struct inc_topology *topo, const struct inc_yaml_node *map,
+			 unsigned int index, struct inc_err *err)
+{
+	const struct inc_yaml_node *one = inc_yaml_get(map, "ip"), *list = inc_yaml_get(map, "ips");
+	const size_t n = inc_yaml_len(list);
+	int ret;
+
+	if (one && list)
+		return inc_yaml_error(map, err, "'ip' and 'ips' exclude each other");
+	if (one)
+		return take_ip(topo, map, topo->hosts[index].ip, INC_TOPO_HOST, index, err);
+	if (!list)
+		return inc_yaml_error(map, err, "'ip' is missing");
+	ret = inc_yaml_want_seq(list, err);
+	if (!ret && (n < 1 || n > INC_MAX_RAILS))
+		ret = inc_yaml_error(list, err, "%zu addresses, not 1 to %d", n, INC_MAX_RAILS);
+	return ret ?: read_nic(topo, map, 0, index, err);
+}
+
+/* Adds the entries of a host's NICs behind its first one. */
+static int read_more_nics(struct inc_topology *topo, const struct inc_yaml_node *map,
+			  unsigned int host, struct inc_err *err)
+{
+	const size_t n = inc_yaml_len(inc_yaml_get(map, "ips"));
+	unsigned int last = host;
+	int ret = 0;
+
+	for (size_t i = 1; i < n && !ret; i++) {
+		const unsigned int index = topo->n_hosts;
+		struct inc_topo_host *nic = &topo->hosts[index];
+
+		*nic = (struct inc_topo_host){.of = host, .rail = i};
+		strcpy(nic->name, topo->hosts[host].name);
+		ret = read_nic(topo, map, i, index, err);
+		topo->hosts[last].next = index;
+		last = index;
+		topo->n_hosts++;
+	}
+	return ret;
+}
+
+static size_t count_nics(const struct inc_yaml_node *seq)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < inc_yaml_len(seq); i++)
+		n += inc_yaml_len(inc_yaml_get(inc_yaml_at(seq, i), "ips")) ?: 1;
+	return n;
+}
+
 static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq,
 		      struct inc_err *err)
 {
-	size_t n = inc_yaml_len(seq);
+	size_t n = inc_yaml_len(seq), nics = count_nics(seq);
 	int ret = seq ? inc_yaml_want_seq(seq, err) : 0;
 
 	if (ret || !seq)
 		return ret;
-	if (n < 1 || n > INC_TOPO_MAX_HOSTS)
-		return inc_yaml_error(seq, err, "%zu hosts, not 1 to %d", n, INC_TOPO_MAX_HOSTS);
-	topo->hosts = calloc(n, sizeof(*topo->hosts));
+	if (n < 1 || nics > INC_TOPO_MAX_HOSTS)
+		return inc_yaml_error(seq, err, "%zu hosts, not 1 to %d", nics, INC_TOPO_MAX_HOSTS);
+	topo->hosts = calloc(nics, sizeof(*topo->hosts));
 	if (!topo->hosts)
 		return inc_err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
@@ -128,12 +201,17 @@ static int read_hosts(struct inc_topology *topo, const struct inc_yaml_node *seq
 		if (!ret)
 			ret = take_name(topo, map, host->name, INC_TOPO_HOST, i, err);
 		if (!ret)
-			ret = take_ip(topo, map, host->ip, INC_TOPO_HOST, i, err);
+			ret = read_first_ip(topo, map, i, err);
 		if (ret)
 			return ret;
+		host->of = i;
 		topo->n_hosts++;
 	}
-	return 0;
+	topo->n_listed_hosts = n;
+	for (size_t i = 0; i < n && !ret; i++)
+		ret = read_more_nics(topo, inc_yaml_at(seq, i), i, err);
+	topo->n_nics = topo->n_hosts - n;
+	return ret;
 }
 
 static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
@@ -243,7 +321,6 @@ static int read_subnets(struct inc_topology *topo, const struct inc_yaml_node *r
 {
 	int ret = 0;
 
-	topo->n_listed_hosts = topo->n_hosts;
 	for (unsigned int s = 0; s < topo->n_switches; s++) {
 		const struct inc_yaml_node *ports =
 			inc_yaml_get(inc_topology_switch(root, s), "ports");

@@ -35,9 +35,13 @@ struct inc_topo_wire {
 	uint64_t seed;
 };
 
+/* A NIC of a host. A host with several NICs has an entry for each, all with its name. */
 struct inc_topo_host {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
+	unsigned int of;   /* index of the host's first NIC, by which the host is known */
+	unsigned int rail; /* number of the NIC in its host; NICs of one number are a rail */
+	unsigned int next; /* index of the host's next NIC; 0: there is none */
 	unsigned int sw;   /* index of the switch to which the host is attached */
 	unsigned int port; /* index of that switch's port */
 	/* link of the host's own cable, which leads to that port or to the bridge before it */
@@ -119,10 +123,11 @@ struct inc_topology {
 	unsigned int prefix; /* prefix length of every link's network */
 	unsigned int mtu;    /* MTU of links without an MTU in the file */
 	double rate_mbit;    /* rate of links without a rate; 0: the file has none */
-	/* First the hosts that the file lists, then those of the ports' subnets, and last the
-	 * draining ones. The live ones are those of the file. */
+	/* First the hosts that the file lists, then their further NICs, of which there are n_nics,
+	 * then the hosts of the ports' subnets, and last the draining ones. The live ones are those
+	 * of the file. n_hosts is the number of all these entries. */
 	struct inc_topo_host *hosts;
-	unsigned int n_hosts, n_listed_hosts, n_live_hosts;
+	unsigned int n_hosts, n_listed_hosts, n_nics, n_live_hosts;
 	struct inc_topo_switch *switches; /* those of the file, then the draining ones */
 	unsigned int n_switches, n_live_switches;
 	unsigned int n_leaves; /* number of switches with hosts */
@@ -146,6 +151,8 @@ void inc_topology_free(struct inc_topology *topo);
  * inc_topology_switch_by_name() also finds draining ones. */
 int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
+/* Finds the NIC of this number of the host. Returns its index, or -1. */
+int inc_topology_nic(const struct inc_topology *topo, unsigned int host, unsigned int rail);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_port_by_name(const struct inc_topo_switch *sw, const char *name);
 /* Finds a draining host by its address. */

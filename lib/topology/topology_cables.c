@@ -121,16 +121,31 @@ static bool joins(const struct inc_topo_link *link, const struct inc_topo_end *a
 	       link->end[1].kind == b->kind && link->end[1].index == b->index;
 }
 
-static struct inc_topo_link *find_link(struct inc_topology *topo, const struct inc_topo_end ends[2])
+/* Finds the cable between a host and a switch or bridge. A host may have several to one switch, so
+ * the file's entries are for its NICs in their order. If all are given, the last one is found. */
+static struct inc_topo_link *find_cable(struct inc_topology *topo, struct inc_topo_end host,
+					const struct inc_topo_end *to, const bool *given)
+{
+	struct inc_topo_link *found = NULL, *link;
+
+	do {
+		link = &topo->links[topo->hosts[host.index].link];
+		if (joins(link, &host, to))
+			found = link;
+		host.index = topo->hosts[host.index].next;
+	} while (host.index && (!found || given[found - topo->links]));
+	return found;
+}
+
+static struct inc_topo_link *find_link(struct inc_topology *topo, const struct inc_topo_end ends[2],
+				       const bool *given)
 {
 	for (int i = 0; i < 2; i++) {
 		const struct inc_topo_end *a = &ends[i], *b = &ends[!i];
 		struct inc_topo_link *link;
 
-		if (a->kind == INC_TOPO_HOST) {
-			link = &topo->links[topo->hosts[a->index].link];
-			return joins(link, a, b) ? link : NULL;
-		}
+		if (a->kind == INC_TOPO_HOST)
+			return find_cable(topo, *a, b, given);
 		for (unsigned int p = 0; a->kind == INC_TOPO_SWITCH && b->kind != INC_TOPO_HOST &&
 					 p < topo->switches[a->index].n_ports;
 		     p++) {
@@ -156,7 +171,7 @@ static int read_link(struct inc_topology *topo, const struct inc_yaml_node *map,
 		ret = read_ends(topo, map, ends, err);
 	if (ret)
 		return ret;
-	link = find_link(topo, ends);
+	link = find_link(topo, ends, given);
 	if (!link || given[link - topo->links])
 		return inc_yaml_error(inc_yaml_get(map, "between"), err,
 				      link ? "this link is given twice"

@@ -147,6 +147,15 @@ int inc_topology_host_by_name(const struct inc_topology *topo, const char *name)
 										: -1;
 }
 
+int inc_topology_nic(const struct inc_topology *topo, unsigned int host, unsigned int rail)
+{
+	unsigned int nic = topo->hosts[host].of;
+
+	while (topo->hosts[nic].rail < rail && topo->hosts[nic].next)
+		nic = topo->hosts[nic].next;
+	return topo->hosts[nic].rail == rail ? (int)nic : -1;
+}
+
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name)
 {
 	struct inc_topo_end end;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The second step of reading a topology: resolves which peers each port leads to. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
@@ -24,21 +25,40 @@ static const struct inc_yaml_node *peer_node(const struct inc_yaml_node *port, u
 	return peers ? inc_yaml_at(peers, i) : inc_yaml_get(port, "peer");
 }
 
+/* Explains why none of the host's NICs can be attached to a port. One that is attached already is
+ * the reason, if it is in the port's network or the only one. */
+static int say_why_not(const struct inc_topology *topo, const struct inc_topo_port *port,
+		       unsigned int h, const struct inc_yaml_node *node, struct inc_err *err)
+{
+	const struct inc_topo_host *host = &topo->hosts[h], *nic = host;
+
+	while (host->next && nic->next && !inc_topology_same_network(topo, nic->ip, port->ip))
+		nic = &topo->hosts[nic->next];
+	if (nic->sw != NOT_ATTACHED &&
+	    (!host->next || inc_topology_same_network(topo, nic->ip, port->ip)))
+		return inc_yaml_error(node, err, "%s is attached already, to %s", host->name,
+				      topo->switches[nic->sw].name);
+	return inc_yaml_error(node, err,
+			      host->next ? "%s has no address inside this port's /%u network"
+					 : "%s has an address outside this port's /%u network",
+			      host->name, topo->prefix);
+}
+
+/* Attaches the host's first free NIC in the port's network to the port. Sets *nic to its index. */
 static int attach_host(struct inc_topology *topo, unsigned int s, unsigned int p, unsigned int h,
-		       const struct inc_yaml_node *node, struct inc_err *err)
+		       unsigned int *nic, const struct inc_yaml_node *node, struct inc_err *err)
 {
 	const struct inc_topo_port *port = &topo->switches[s].ports[p];
 	struct inc_topo_host *host = &topo->hosts[h];
 
-	if (host->sw != NOT_ATTACHED)
-		return inc_yaml_error(node, err, "%s is attached already, to %s", host->name,
-				      topo->switches[host->sw].name);
-	if (!inc_topology_same_network(topo, host->ip, port->ip))
-		return inc_yaml_error(node, err,
-				      "%s has an address outside this port's /%u network",
-				      host->name, topo->prefix);
+	while (host->next &&
+	       (host->sw != NOT_ATTACHED || !inc_topology_same_network(topo, host->ip, port->ip)))
+		host = &topo->hosts[host->next];
+	if (host->sw != NOT_ATTACHED || !inc_topology_same_network(topo, host->ip, port->ip))
+		return say_why_not(topo, port, h, node, err);
 	host->sw = s;
 	host->port = p;
+	*nic = host - topo->hosts;
 	return 0;
 }
 
@@ -67,7 +87,7 @@ static int resolve_peer(struct inc_topology *topo, unsigned int s, unsigned int 
 	if (!inc_topology_find(topo, name, &end) || end.kind == INC_TOPO_BRIDGE)
 		return inc_yaml_error(node, err, "there is no host or switch '%.64s'", name);
 	if (end.kind == INC_TOPO_HOST) {
-		ret = attach_host(topo, s, p, end.index, node, err);
+		ret = attach_host(topo, s, p, end.index, &end.index, node, err);
 		if (ret)
 			return ret;
 	} else if (end.index == s) {
@@ -128,9 +148,9 @@ static int resolve_port(struct inc_topology *topo, unsigned int s, unsigned int 
 	for (size_t i = 0; i < named && !ret; i++)
 		ret = resolve_peer(topo, s, p, peer_node(node, i), err);
 	for (unsigned int i = 0; i < port->n_of_subnet && !ret; i++) {
-		const unsigned int h = port->first_of_subnet + i;
+		unsigned int h = port->first_of_subnet + i;
 
-		ret = attach_host(topo, s, p, h, inc_yaml_get(node, "hosts"), err);
+		ret = attach_host(topo, s, p, h, &h, inc_yaml_get(node, "hosts"), err);
 		port->peers[port->n_peers++] = (struct inc_topo_peer){.index = h};
 	}
 	return ret;
@@ -223,10 +243,16 @@ static int check_attached(const struct inc_topology *topo, const struct inc_yaml
 			  struct inc_err *err)
 {
 	for (unsigned int h = 0; h < topo->n_hosts; h++) {
-		if (topo->hosts[h].sw == NOT_ATTACHED)
-			return inc_yaml_error(inc_yaml_at(inc_yaml_get(root, "hosts"), h), err,
-					      "no switch has a port whose peer is %s",
-					      topo->hosts[h].name);
+		const struct inc_topo_host *host = &topo->hosts[h], *first = &topo->hosts[host->of];
+		char ip[INET_ADDRSTRLEN], of[INET_ADDRSTRLEN + 20] = "";
+
+		if (host->sw != NOT_ATTACHED)
+			continue;
+		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+		if (first->next)
+			snprintf(of, sizeof(of), " in the network of %s", ip);
+		return inc_yaml_error(inc_yaml_at(inc_yaml_get(root, "hosts"), host->of), err,
+				      "no switch has a port whose peer is %s%s", host->name, of);
 	}
 	return 0;
 }
@@ -280,6 +306,9 @@ static void count_leaves(struct inc_topology *topo)
 	bool leaf[INC_TOPO_MAX_SWITCHES] = {0};
 
 	for (unsigned int h = 0; h < topo->n_hosts; h++) {
+		/* a communicator has one NIC of each host, so further NICs allow no more ranks */
+		if (topo->hosts[h].rail)
+			continue;
 		topo->n_leaves += !leaf[topo->hosts[h].sw];
 		leaf[topo->hosts[h].sw] = true;
 	}

@@ -59,7 +59,7 @@ static int add_host(struct inc_topology *topo, uint32_t address, const struct in
 	struct inc_topo_host *host = &topo->hosts[topo->n_hosts];
 	struct inc_topo_end other;
 
-	*host = (struct inc_topo_host){.ip.s_addr = htonl(address)};
+	*host = (struct inc_topo_host){.ip.s_addr = htonl(address), .of = topo->n_hosts};
 	inet_ntop(AF_INET, &host->ip, host->name, sizeof(host->name));
 	if (inc_topology_find(topo, host->name, &other))
 		return inc_yaml_error(node, err, "another subnet has %s", host->name);

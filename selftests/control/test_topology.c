@@ -78,6 +78,34 @@ static const struct {
 	{"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, bridge: b0}]}]\n"
 	 "bridges: [{name: b0}]\n",
 	 "t:1: 'hosts' is missing, and no port has 'hosts'"},
+	{"hosts: [{name: h0}]\n" SWITCHES PORTS, "t:1: hosts[0]: 'ip' is missing"},
+	{"hosts: [{name: h0, ip: 10.77.0.1, ips: [10.78.0.1]}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0]: 'ip' and 'ips' exclude each other"},
+	{"hosts: [{name: h0, ips: 10.77.0.1}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].ips: is not a sequence"},
+	{"hosts: [{name: h0, ips: []}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].ips: 0 addresses, not 1 to 8"},
+	{"hosts: [{name: h0, ips: [10.77.0.1, 10.77.0.1]}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].ips[1]: is given twice"},
+	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0]}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].ips[1]: '10.78.0' is not an IPv4 address"},
+	{"hosts: [{name: h0, ips: [224.0.0.1]}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].ips[0]: 224.0.0.1 is not a unicast address"},
+	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0.1]}]\n" SWITCHES
+	 "      - {name: p0, ip: 10.77.0.254, peer: h0}\n",
+	 "t:1: hosts[0]: no switch has a port whose peer is h0 in the network of 10.78.0.1"},
+	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0.1]}]\n" SWITCHES
+	 "      - {name: p0, ip: 10.79.0.254, peer: h0}\n",
+	 "t:6: switches[0].ports[0].peer: h0 has no address inside this port's /24 network"},
+	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0.1]}]\n" SWITCHES
+	 "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+	 "      - {name: p1, ip: 10.77.0.253, peer: h0}\n",
+	 "t:7: switches[0].ports[1].peer: h0 is attached already, to s0"},
+	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0.1]}]\n" SWITCHES
+	 "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+	 "      - {name: p1, ip: 10.78.0.254, peer: h0}\n"
+	 "links: [{between: [h0, s0]}, {between: [h0, s0]}, {between: [h0, s0]}]\n",
+	 "t:8: links[2].between: this link is given twice"},
 	{SUBNET("10.1.0.0"), "t:1: switches[0].ports[0].hosts: '10.1.0.0' is no subnet"},
 	{SUBNET("10.1.0/24"), "t:1: switches[0].ports[0].hosts: '10.1.0/24' is no subnet"},
 	{SUBNET("10.1.0.0/33"), "t:1: switches[0].ports[0].hosts: '10.1.0.0/33' is no subnet"},
@@ -101,6 +129,59 @@ static const struct {
 	 "defaults: {prefix: 16}\n",
 	 "t:1: switches[0].ports[0].hosts: has more than 1024 addresses"},
 };
+
+/* Hosts with several NICs: each NIC is at the port in its network, and has a cable of its own. */
+static void topology_rails(void **state)
+{
+	static const char text[] =
+		"hosts:\n  - {name: h0, ips: [10.77.0.1, 10.78.0.1, 10.79.0.1]}\n"
+		"  - {name: h1, ip: 10.77.1.1}\n  - {name: h2, ips: [10.77.2.1, 10.77.2.2]}\n"
+		"switches:\n  - name: s0\n    root: true\n    ports:\n"
+		"      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
+		"      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
+		"      - {name: p2, ip: 10.77.2.254, peer: h2}\n"
+		"      - {name: p3, ip: 10.77.2.253, peer: h2}\n"
+		"  - name: s1\n    root: true\n    ports:\n"
+		"      - {name: p0, ip: 10.79.0.254, peer: h0}\n"
+		"      - {name: p1, ip: 10.78.0.254, peer: h0}\n"
+		"      - {name: p2, ip: 10.80.0.254, hosts: 10.80.0.0/30}\n"
+		"links: [{between: [h0, s1], rate_mbit: 78}, {between: [s1, h0], rate_mbit: 79},\n"
+		"  {between: [h2, s0], rate_mbit: 2}, {between: [h2, s0], rate_mbit: 3}]\n";
+	/* the NIC's host, number, switch and port, and the rate of its cable */
+	static const unsigned int want[][5] = {
+		{0, 0, 0, 0, 10000}, {1, 0, 0, 1, 10000}, {2, 0, 0, 2, 2},    {0, 1, 1, 1, 78},
+		{0, 2, 1, 0, 79},    {2, 1, 0, 3, 3},     {6, 0, 1, 2, 10000}};
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+	struct in_addr ip;
+
+	if (inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err))
+		fail_msg("%s", err.msg);
+	assert_int_equal(topo->n_listed_hosts, 3);
+	assert_int_equal(topo->n_nics, 3);
+	assert_int_equal(topo->n_leaves, 2);
+	assert_true(topo->n_hosts > 6);
+	for (unsigned int i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		const struct inc_topo_host *nic = &topo->hosts[i];
+		const struct inc_topo_link *link = &topo->links[nic->link];
+
+		assert_int_equal(nic->of, want[i][0]);
+		assert_int_equal(nic->rail, want[i][1]);
+		assert_int_equal(nic->sw, want[i][2]);
+		assert_int_equal(nic->port, want[i][3]);
+		assert_int_equal(topo->switches[nic->sw].ports[nic->port].peers[0].index, i);
+		assert_true(link->rate_mbit == want[i][4]);
+		assert_int_equal(link->end[0].index, i);
+		assert_int_equal(inc_topology_nic(topo, nic->of, nic->rail), i);
+		assert_string_equal(nic->name, topo->hosts[nic->of].name);
+	}
+	assert_int_equal(inc_topology_host_by_name(topo, "h0"), 0);
+	assert_int_equal(inc_topology_nic(topo, 0, 3), -1);
+	assert_int_equal(inc_topology_nic(topo, 1, 1), -1);
+	inet_pton(AF_INET, "10.79.0.1", &ip);
+	assert_int_equal(inc_topology_host_by_ip(topo, ip), 4);
+	inc_topology_free(topo);
+}
 
 /* A port with a subnet: all addresses of it become hosts, but those that mean something else. */
 static void topology_subnet(void **state)
@@ -234,9 +315,8 @@ static void topology_bridge(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(topology_errors),
-		cmocka_unit_test(topology_links),
-		cmocka_unit_test(topology_bridge),
+		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
+		cmocka_unit_test(topology_bridge), cmocka_unit_test(topology_rails),
 		cmocka_unit_test(topology_subnet),
 	};
 
