@@ -364,14 +364,15 @@ static void take_ask(struct inc_comm *comm, unsigned int rank, const struct inc_
 		if (!comm->members[other].asked)
 			return;
 	}
-	inc_comm_configure(comm);
+	if (inc_comm_find_rails(comm))
+		inc_comm_configure(comm);
 }
 
 void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int wrong,
 		  struct inc_err *why)
 {
 	const struct inc_msg_error about = {.has_comm = true, .comm = said->comm};
-	struct inc_comm_member asked = {.route.host = member->host};
+	struct inc_comm_member asked = {.route.host = member->nic};
 	struct inc_comm *comm;
 	struct inc_err err;
 	int ret;
@@ -386,6 +387,7 @@ void inc_comm_ask(struct inc_member *member, const struct inc_msg_ask *said, int
 		goto refuse;
 	if (!wrong)
 		take_fields(said, &asked);
+	wrong = wrong ?: inc_rails_take(member, said, &asked, why);
 	wrong = wrong ?: inc_endpoint_check(member->group->core, &asked.route, why);
 	if (!wrong && !comm)
 		wrong = inc_group_admit(member->group, why);
@@ -451,7 +453,7 @@ void inc_comm_configured(struct inc_comm *comm)
 	inc_comm_set_phase(comm, COMM_CONFIGURED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
-		const struct inc_topo_host *host = &topo->hosts[member->host];
+		const struct inc_topo_host *host = &topo->hosts[comm->members[rank].route.host];
 		const struct inc_topo_switch *sw = &topo->switches[host->sw];
 		struct inc_msg_made made = {
 			.comm = comm->index,
@@ -474,6 +476,7 @@ void inc_comm_configured(struct inc_comm *comm)
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
 		inc_comm_offer_probes(comm, &made);
+		inc_comm_list_rails(comm, member, &made);
 		if (!rank)
 			advise(comm, &made);
 		peer->ip = inc_comm_host_port(comm, rank)->ip.s_addr;

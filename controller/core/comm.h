@@ -63,7 +63,8 @@ struct inc_comm_member {
 	enum inc_float_form floats;
 	/* number of channels that the member wants; 0: the controller chooses */
 	unsigned int channels;
-	bool reorder; /* the member accepts results and sends contributions in any order */
+	bool reorder;   /* the member accepts results and sends contributions in any order */
+	uint32_t rails; /* the host's NICs that the member can use, a bit for each */
 	struct inc_route_member route;
 	bool has_endpoint; /* the member is in the hash of endpoints of the core */
 	LIST_ENTRY(inc_comm_member) endpoint;
@@ -90,6 +91,9 @@ struct inc_comm {
 	 * it */
 	unsigned int message_packets;
 	unsigned int messages; /* most messages of each member in flight; 0: each member chooses */
+	/* The rails that all members can use, a bit for each. Channel 0 has them; 0: there is none,
+	 * so each member has one NIC for all channels. */
+	uint32_t rails;
 	/* Number of channels that the members shall have, as comm_mode.c has negotiated it. Only
 	 * channel 0 of a communicator has it. */
 	unsigned int channels;
@@ -161,6 +165,25 @@ void inc_comm_end_unused(struct inc_comm *comm);
 /* Frees the REFUSED communicators whose error all members that are left have received. Called when
  * a member has left, or has reported the failure of a refused communicator itself. */
 void inc_comm_forget_refused(struct inc_group *group);
+
+/* ---- rails.c ---- */
+
+/* Reads from a message C which NIC of the member's host the connection has, and which ones the
+ * member can use. Logs which ones it cannot use any more, or again. Returns 0, or -EADDRNOTAVAIL if
+ * the host has no such NIC. */
+int inc_rails_take(struct inc_member *member, const struct inc_msg_ask *ask,
+		   struct inc_comm_member *m, struct inc_err *err);
+/* Finds the rails of a communicator for which all members have asked. If one of them has asked by a
+ * NIC of another rail than the first, it receives an error with the address from which it shall ask
+ * again. Returns whether there is no such member, so that the communicator can be configured. */
+bool inc_comm_find_rails(struct inc_comm *comm);
+/* Fills in the addresses that the member's channels use in turn. */
+void inc_comm_list_rails(const struct inc_comm *comm, const struct inc_member *member,
+			 struct inc_msg_made *made);
+/* Fills in the addresses of all NICs of the member's host, if it has several. */
+void inc_rails_announce(const struct inc_member *member, struct inc_msg_joined *joined);
+
+/* ---- comm.c ---- */
 
 /* Makes a STARTED communicator of an earlier controller from a member's claim. sw: the member's
  * switch. Returns NULL if there is no memory. */

@@ -318,7 +318,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 {
 	const struct inc_group *group = comm->group;
 	unsigned int hosts[CTL_MAX_WORLD];
-	const unsigned int n = inc_group_leader_hosts(group, hosts);
+	const unsigned int n = inc_comm_leader_hosts(comm, hosts);
 	int ret;
 
 	free_route(comm);

@@ -332,6 +332,20 @@ static unsigned int suitable_channels(const struct inc_comm *comm)
 	return 1 + inc_comm_spare(comm, n > 1 ? n - 1 : 0);
 }
 
+/* Returns the number of channels if no member wants a certain one. Each rail has one channel at
+ * least, and all rails have the same number of them. */
+static unsigned int default_channels(const struct inc_comm *comm)
+{
+	const unsigned int n = suitable_channels(comm);
+	unsigned int rails = 0;
+
+	for (unsigned int rail = 0; rail < INC_MAX_RAILS; rail++)
+		rails += comm->rails >> rail & 1;
+	if (!rails)
+		return n;
+	return n < rails ? rails : n / rails * rails;
+}
+
 /* Chooses the number of channels: the least that a member wants. A further channel is as large as
  * the one with number 0, and may still be refused. Ranks that share memory have one channel,
  * because their leader's thread would be the only one to serve the others. */
@@ -344,7 +358,7 @@ static void choose_channels(struct inc_comm *comm)
 	if (inc_channel_of(comm->index) || comm->tree->leader)
 		comm->channels = 1;
 	else
-		comm->channels = n < UINT32_MAX ? n : suitable_channels(comm);
+		comm->channels = n < UINT32_MAX ? n : default_channels(comm);
 }
 
 int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)

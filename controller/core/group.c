@@ -303,12 +303,13 @@ static void tell_joined(struct inc_group *group)
 		const struct inc_member *member = &group->members[rank];
 		struct inc_msg_joined joined = {
 			.group = group->number,
-			.addr = group->core->topo->hosts[member->host].ip,
+			.addr = group->core->topo->hosts[member->nic].ip,
 			.rank = rank,
 			.world_size = group->world_size,
 		};
 
 		inc_group_announce(member, &joined);
+		inc_rails_announce(member, &joined);
 		inc_act_send(member->client, INC_MSG_JOINED, &joined);
 	}
 }
@@ -327,29 +328,38 @@ void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		tell_joined(group);
 }
 
-/* Finds the first of the member's addresses that is a host of the topology, or else one that
- * drains. Returns 0 or -EADDRNOTAVAIL. */
+/* Finds the host that has the first of the member's addresses that `find` knows, and the NIC of the
+ * lowest rail among all the member's addresses. Returns whether there is one. */
+static bool find_nic(const struct inc_topology *topo, const struct inc_msg_join *said,
+		     int (*find)(const struct inc_topology *topo, struct in_addr ip),
+		     struct inc_join *join)
+{
+	const struct inc_topo_host *hosts = topo->hosts;
+	bool any = false;
+
+	for (uint32_t i = 0; i < said->n_addrs; i++) {
+		int found = find(topo, said->addrs[i]);
+
+		if (found < 0 || (any && (hosts[found].of != join->host ||
+					  hosts[found].rail > hosts[join->nic].rail)))
+			continue;
+		join->host = hosts[found].of;
+		join->nic = found;
+		any = true;
+	}
+	return any;
+}
+
+/* Finds the member's host and NIC in the topology, or else among what drains. Returns 0 or
+ * -EADDRNOTAVAIL. */
 static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
-		     unsigned int *host, struct inc_err *err)
+		     struct inc_join *join, struct inc_err *err)
 {
 	char text[INET_ADDRSTRLEN];
 
-	for (uint32_t i = 0; i < said->n_addrs; i++) {
-		int found = inc_topology_host_by_ip(core->topo, said->addrs[i]);
-
-		if (found < 0)
-			continue;
-		*host = found;
+	if (find_nic(core->topo, said, inc_topology_host_by_ip, join) ||
+	    find_nic(core->topo, said, inc_topology_draining_host, join))
 		return 0;
-	}
-	for (uint32_t i = 0; i < said->n_addrs; i++) {
-		int found = inc_topology_draining_host(core->topo, said->addrs[i]);
-
-		if (found < 0)
-			continue;
-		*host = found;
-		return 0;
-	}
 	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
 	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
 			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
@@ -370,7 +380,7 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	join->spans = said->spans;
 	strcpy(join->machine, said->machine);
 	strcpy(join->meeting, said->meeting);
-	return find_host(core, said, &join->host, err);
+	return find_host(core, said, join, err);
 }
 
 int inc_group_check_newcomer(const struct inc_core *core, const struct inc_msg_join *said,
@@ -393,6 +403,7 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 	member->silent_ms = 0;
 	member->client = client;
 	member->host = join->host;
+	member->nic = join->nic;
 	memcpy(member->node, join->node, sizeof(member->node));
 	member->spans = join->spans;
 	memcpy(member->machine, join->machine, sizeof(member->machine));

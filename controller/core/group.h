@@ -25,7 +25,10 @@ struct inc_member {
 	 * member has left. */
 	bool present;
 	unsigned int rank;
-	unsigned int host;       /* index of the member's host in the topology */
+	unsigned int host; /* index of the member's host in the topology */
+	/* index of the NIC that the member uses unless it names another one of its host */
+	unsigned int nic;
+	uint32_t rails_out;      /* the host's NICs that the member does not use, a bit for each */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
 	/* the machine of the member, and the place where its members can meet; "": not known */
 	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
@@ -110,7 +113,7 @@ struct inc_join {
 	char node[CTL_NAME_MAX];
 	uint32_t rank;
 	uint32_t world_size;
-	unsigned int host;
+	unsigned int host, nic;
 	bool spans;
 	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
 };
@@ -184,8 +187,9 @@ unsigned int inc_group_find_leaders(struct inc_group *group);
 const char *inc_leader_name(const struct inc_member *member);
 /* Fills in where the member meets the other ranks of its machine. */
 void inc_group_announce(const struct inc_member *member, struct inc_msg_joined *joined);
-/* Lists the hosts of the group's leaders, in the order of their ranks, and returns their number. */
-unsigned int inc_group_leader_hosts(const struct inc_group *group, unsigned int *hosts);
+/* Lists the NICs of a communicator's leaders, in the order of their ranks, and returns their
+ * number. */
+unsigned int inc_comm_leader_hosts(const struct inc_comm *comm, unsigned int *hosts);
 /* Gives a tree of the group's leaders their ranks, and those of the ranks that they lead. Returns 0
  * or -ENOMEM. */
 int inc_group_lead_tree(const struct inc_group *group, struct inc_tree *tree, struct inc_err *err);

@@ -22,8 +22,8 @@ const char *inc_group_meeting(const struct inc_group *group)
 	return *first->machine ? first->meeting : "";
 }
 
-/* Whether two ranks use one connection of a switch if their group spans machines. A machine with
- * several hosts of the topology, which are its NICs, has a leader for each of them. */
+/* Whether two ranks use one connection of a switch if their group spans machines. A machine
+ * whose NICs are several hosts of the topology has a leader for each of them. */
 static bool are_together(const struct inc_member *a, const struct inc_member *b)
 {
 	return a->host == b->host && strcmp(a->machine, b->machine) == 0;
@@ -76,13 +76,13 @@ const char *inc_leader_name(const struct inc_member *member)
 	return text;
 }
 
-unsigned int inc_group_leader_hosts(const struct inc_group *group, unsigned int *hosts)
+unsigned int inc_comm_leader_hosts(const struct inc_comm *comm, unsigned int *hosts)
 {
 	unsigned int n = 0;
 
-	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		if (!inc_group_is_led(group, rank))
-			hosts[n++] = group->members[rank].host;
+	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
+		if (!inc_group_is_led(comm->group, rank))
+			hosts[n++] = comm->members[rank].route.host;
 	}
 	return n;
 }

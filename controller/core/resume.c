@@ -47,8 +47,8 @@ struct resume {
 	} gone[CTL_MAX_COMMS];
 };
 
-static int read_claim(struct inc_core *core, const struct inc_msg_claim *said, struct claim *c,
-		      struct inc_err *err)
+static int read_claim(struct inc_core *core, const struct inc_join *join,
+		      const struct inc_msg_claim *said, struct claim *c, struct inc_err *err)
 {
 	int sw = inc_topology_switch_by_name(core->topo, said->node);
 
@@ -60,6 +60,16 @@ static int read_claim(struct inc_core *core, const struct inc_msg_claim *said, s
 	c->index = said->comm;
 	c->said = said;
 	c->member.asked = c->member.ready = true;
+	c->member.route.host = join->nic;
+	if (said->has_own_ip) {
+		const int nic = inc_topology_host_by_ip(core->topo, said->own_ip);
+
+		if (nic < 0 || core->topo->hosts[nic].of != join->host)
+			return inc_err_set(err, EADDRNOTAVAIL,
+					   "'own_ip': no NIC of host %s has this address",
+					   core->topo->hosts[join->host].name);
+		c->member.route.host = nic;
+	}
 	c->member.byte_order = said->byte_order;
 	c->member.route.own.end = said->own;
 	strcpy(c->member.transport, said->transport);
@@ -73,10 +83,9 @@ static int take_claims(struct inc_core *core, const struct inc_msg_resume *said,
 	int ret;
 
 	for (uint32_t i = 0; i < said->n_claims; i++) {
-		ret = read_claim(core, &said->claims[i], &r->claims[i], &why);
+		ret = read_claim(core, &r->join, &said->claims[i], &r->claims[i], &why);
 		if (ret)
 			return inc_err_set(err, -ret, "communicators[%u]: %s", i, why.msg);
-		r->claims[i].member.route.host = r->join.host;
 		for (uint32_t k = 0; k < i; k++) {
 			if (r->claims[k].number == r->claims[i].number ||
 			    r->claims[k].index == r->claims[i].index)

@@ -77,7 +77,7 @@ static int take_group(const void *at, void *arg, struct inc_err *err)
 	group->derived[0] = row->derived;
 	group->derived[1] = row->shrunk;
 	for (unsigned int rank = 0; rank < row->world_size; rank++)
-		group->members[rank].host = r->core->topo->n_hosts;
+		group->members[rank].host = group->members[rank].nic = r->core->topo->n_hosts;
 	if (strcmp(row->state, running) == 0 || strcmp(row->state, restored) == 0)
 		return 0;
 	inc_group_set_phase(group, GROUP_RETURNING);
@@ -98,7 +98,7 @@ static int take_rank(const void *at, void *arg, struct inc_err *err)
 		return wrong(r, err, "group", row->number, "a rank is not of it");
 	member = &group->members[row->rank];
 	if (host >= 0)
-		member->host = host;
+		member->host = member->nic = host;
 	member->present = row->gone;
 	member->leader = row->leader;
 	strcpy(member->node, row->node);
@@ -207,6 +207,14 @@ static int take_node(const void *at, void *arg, struct inc_err *err)
 	return 0;
 }
 
+/* Finds the NIC of a member's connection. Returns n_hosts if the topology has it no more. */
+static unsigned int find_nic(const struct inc_topology *topo, unsigned int host, unsigned int rail)
+{
+	const int nic = host < topo->n_hosts ? inc_topology_nic(topo, host, rail) : -1;
+
+	return nic < 0 ? topo->n_hosts : (unsigned int)nic;
+}
+
 static int take_member(const void *at, void *arg, struct inc_err *err)
 {
 	const struct inc_kept_member *row = at;
@@ -227,12 +235,12 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	m->route.udp_csum = row->udp_csum;
 	m->route.own = end_of(&row->own);
 	m->route.peer = end_of(&row->peer);
-	m->route.host = group->members[row->rank].host;
+	m->route.host = find_nic(r->core->topo, group->members[row->rank].host, row->rail);
 	/* a member that left the group before the restart had destroyed the communicator */
 	m->destroyed = group->members[row->rank].present;
 	k->n_members++;
 	if (m->route.host == r->core->topo->n_hosts)
-		snprintf(k->lacks, sizeof(k->lacks), "the host of rank %u", row->rank);
+		snprintf(k->lacks, sizeof(k->lacks), "the host of rank %u, or its NIC", row->rank);
 	else
 		inc_endpoint_take(r->core, m);
 	return 0;

@@ -108,6 +108,7 @@ static const struct inc_kept_column members[] = {
 	NUMBER(inc_kept_member, udp_csum, 1),
 	END(inc_kept_member, own),
 	END(inc_kept_member, peer),
+	NUMBER(inc_kept_member, rail, INC_MAX_RAILS - 1),
 };
 
 #define LAYOUT(table, row, keys)                                                          \

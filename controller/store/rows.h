@@ -101,6 +101,7 @@ struct inc_kept_member {
 	char transport[INC_CONTROL_TRANSPORT_LEN];
 	uint32_t pkey;
 	uint32_t udp_csum;
+	uint32_t rail; /* number of the NIC of the rank's host that the connection has */
 	/* the two ends of the member's connection: its own, and its switch's */
 	struct inc_kept_end own, peer;
 };

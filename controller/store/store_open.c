@@ -25,7 +25,7 @@
 /* The version of the schema, which the file has as its user_version. A table or column that is new,
  * gone or renamed makes the next version, with a step that converts a file of the version before.
  */
-#define INC_STORE_VERSION 3
+#define INC_STORE_VERSION 4
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a field of an end is a column: it makes the next INC_STORE_VERSION, with a step; "
 	       "then change this number");
@@ -60,11 +60,20 @@ static int add_leaders(struct inc_store *store, struct inc_err *err)
 			      "cannot be converted", err);
 }
 
+/* Converts a database of version 3 to version 4, in which a host may have several NICs. */
+static int add_rails(struct inc_store *store, struct inc_err *err)
+{
+	return inc_store_exec(store,
+			      "ALTER TABLE members ADD COLUMN rail INTEGER NOT NULL DEFAULT 0",
+			      "cannot be converted", err);
+}
+
 /* steps[v] converts a database of version v to the next one. All steps that a file needs are done
  * in one transaction. */
 static int (*const steps[INC_STORE_VERSION])(struct inc_store *store, struct inc_err *err) = {
 	[1] = rename_ends,
 	[2] = add_leaders,
+	[3] = add_rails,
 };
 
 /* Reads a number from the database by an SQL statement, such as a pragma. Returns -1 after an

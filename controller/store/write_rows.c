@@ -101,6 +101,7 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 			.rank = rank,
 			.pkey = m->route.pkey,
 			.udp_csum = m->route.udp_csum,
+			.rail = comm->group->core->topo->hosts[m->route.host].rail,
 			.own = kept_end(&m->route.own),
 			.peer = kept_end(&m->route.peer),
 		};

@@ -108,7 +108,7 @@
  *		certificate, as PEM files.
  * INCCL_JOB	Name of the job, the same on every rank.
  * INCCL_RANK, INCCL_WORLD_SIZE	This rank, and the number of ranks.
- * INCCL_ADDR, INCCL_IFNAME	Own address on the fabric, or the interface that has it.
+ * INCCL_ADDR, INCCL_IFNAME	Own address on the fabric, or its interface. Default: all NICs.
  * INCCL_TRANSPORT	auto, soft or verbs.
  * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
  * INCCL_CHANNELS	Channels of every communicator, 1 to 16. By default the controller chooses.

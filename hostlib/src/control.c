@@ -268,7 +268,7 @@ static void complete_wait(struct inccl_group *group, struct control_wait *wait, 
 static void receive_error(struct inccl_group *group, const json_t *object)
 {
 	struct inc_msg_error msg = {.code = EREMOTEIO};
-	struct control_wait *wait;
+	struct control_wait *wait = group->waits;
 	const char *text;
 
 	inc_message_read(INC_MSG_ERROR, object, &msg, NULL);
@@ -278,9 +278,8 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 		inccl_control_not_resumed(group, msg.code, text);
 		return;
 	}
-	for (wait = group->waits; wait; wait = wait->next)
-		if (!wait->done && concerns(&msg, wait))
-			break;
+	while (wait && (wait->done || !concerns(&msg, wait)))
+		wait = wait->next;
 	if (!wait && !group->number && !msg.has_comm && !msg.has_communicator) {
 		/* the controller has refused the connection before this rank has sent G, and does
 		 * not repeat the reason */
@@ -292,6 +291,7 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 		return;
 	}
 	wait->refused = true;
+	wait->own_ip = msg.own_ip.s_addr;
 	complete_wait(group, wait, -msg.code, text);
 }
 

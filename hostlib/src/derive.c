@@ -55,8 +55,6 @@ static int derive(struct inccl_group *parent, struct derivation *derivation,
 		  struct inccl_group **out, struct inc_err *err)
 {
 	struct inc_msg_join msg = {
-		.n_addrs = 1,
-		.addrs = {{.s_addr = parent->addr}},
 		.has_derive = true,
 		.derive = derivation->derive,
 	};
@@ -70,6 +68,8 @@ static int derive(struct inccl_group *parent, struct derivation *derivation,
 	if (ret)
 		return inc_err_set(err, -ret, "%s", strerror(-ret));
 	group->shares_memory = parent->shares_memory;
+	group->rails.chosen = parent->rails.chosen;
+	inccl_rails_introduce(parent, &msg);
 	ret = inccl_control_connect_beside(
 		group, parent, derivation->connect_timeout_ms ?: CONNECT_TIMEOUT_MS, err);
 	if (ret)
@@ -88,6 +88,7 @@ static int derive(struct inccl_group *parent, struct derivation *derivation,
 	inccl_log_deliver(parent->log);
 	if (!group->world_size)
 		goto leave_group;
+	inccl_rails_inherit(group, parent);
 	*out = group;
 	return 0;
 

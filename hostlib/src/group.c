@@ -111,6 +111,7 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 	ret = inccl_control_call(group, INC_MSG_JOIN, msg, &wait, limit, err);
 	if (!ret) {
 		group->addr = joined->addr.s_addr;
+		inccl_rails_set(group, joined);
 		group->number = joined->group;
 		group->rank = joined->rank;
 		group->world_size = joined->world_size;
@@ -219,6 +220,7 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 		goto explain;
 	}
 	group->shares_memory = shares_memory && !opts.no_node;
+	group->rails.chosen = place.address || place.interface;
 	ret = inccl_control_connect(group, &place, opts.connect_timeout_ms ?: CONNECT_TIMEOUT_MS,
 				    &err);
 	if (ret)

@@ -29,6 +29,7 @@
 #include "lib/net/tls.h"
 #include "lib/proto/rc_end.h"
 #include "hostlib/src/endpoint.h"
+#include "hostlib/src/rails.h"
 
 #define CONNECT_TIMEOUT_MS   5000
 #define CREATE_TIMEOUT_MS    70000
@@ -75,8 +76,9 @@ struct control_wait {
 	 * for the answer to D. */
 	bool farewell;
 	bool done;
-	bool refused; /* the controller has answered with an error, so it knows of the failure */
-	int err;      /* 0, or -errno of the answer, with the reason in text */
+	bool refused;    /* the controller has answered with an error, so it knows of the failure */
+	int err;         /* 0, or -errno of the answer, with the reason in text */
+	uint32_t own_ip; /* address from which the caller shall ask again after EAGAIN; 0: none */
 	char text[512];
 	union control_answer answer;
 	struct control_wait *next;
@@ -99,10 +101,10 @@ struct inccl_group {
 	int world_size;
 	uint32_t addr;        /* own address in network order, which the controller has chosen */
 	char controller[280]; /* name of the controller, for texts of errors */
-	uint32_t number;      /* the number by which the controller knows the group */
-	bool shares_memory;   /* this rank is willing to share memory with ranks of its machine */
-	/* Ranks of the group on this machine, all or several, share memory (hostlib/node); NULL:
-	 * this rank shares none. */
+	struct inccl_rails rails; /* the NICs of this host, if it has several */
+	uint32_t number;          /* the number by which the controller knows the group */
+	bool shares_memory; /* this rank is willing to share memory with ranks of its machine */
+	/* this machine's ranks that share memory (hostlib/node); NULL: this rank shares none */
 	struct inccl_node *node;
 	struct inccl_log *log;
 
@@ -113,8 +115,7 @@ struct inccl_group {
 	/* the controller's address, for a new connection after a loss */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
-	/* Eventfd that wakes the control thread, because the group ends or a failure must be
-	 * reported. */
+	/* eventfd that wakes the control thread, as the group ends or a failure must be reported */
 	int stop_fd;
 	bool stopping; /* the group is being destroyed */
 	pthread_t thread;
@@ -130,8 +131,7 @@ struct inccl_group {
 	char error_text[512];
 
 	long long next_comm;
-	/* numbers of derivations from this group so far: [0] splits, duplicates and grows, [1]
-	 * shrinks */
+	/* derivations from this group so far: [0] splits, duplicates and grows, [1] shrinks */
 	uint32_t derived[2];
 	struct inccl_communicator *comms;
 };
@@ -232,8 +232,9 @@ struct inccl_communicator {
 	 * locks of the group and of channel 0. */
 	struct inccl_communicator *channel[INC_MAX_CHANNELS];
 	unsigned int channels;
-	unsigned int granted; /* in channel 0: number of channels that the controller allows */
-	bool spread;          /* this channel has failed, and its thread has made the others fail */
+	unsigned int granted;     /* in channel 0: number of channels that the controller allows */
+	struct inccl_lanes lanes; /* this channel's NIC, and in channel 0 those of all */
+	bool spread; /* this channel has failed, and its thread has made the others fail */
 	struct inccl_communicator *next; /* protected by the group's lock */
 	bool is_listed;                  /* the communicator is in its group's list */
 	/* name of the kind of the connection to the switch; NULL: this rank has none */

@@ -16,11 +16,13 @@
 
 /* Opens the transport that the caller has chosen, or with "auto" the best one that can be
  * opened. */
-static int open_endpoint(struct inccl_group *group, const struct inccl_communicator_opts *opts,
+static int open_endpoint(const struct inccl_communicator *comm, enum inccl_transport_kind kind,
 			 struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err)
 {
+	const struct inccl_communicator_opts *opts = &comm->settings;
+	struct inccl_group *group = comm->group;
 	struct inccl_open_opts open = {
-		.addr = group->addr,
+		.addr = comm->lanes.own,
 		.payload = opts->payload,
 		.message_packets = opts->message_packets ?: 1,
 		.window_messages = opts->window,
@@ -39,7 +41,7 @@ static int open_endpoint(struct inccl_group *group, const struct inccl_communica
 	for (t = inccl_transports; t->channel; t++) {
 		const char *name = t->channel->name;
 
-		if (opts->transport != INCCL_TRANSPORT_AUTO && opts->transport != t->kind)
+		if (kind != INCCL_TRANSPORT_AUTO && kind != t->kind)
 			continue;
 		why.msg[0] = 0;
 		ret = inccl_endpoint_probe(t, &open, &why);
@@ -126,20 +128,24 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
 	memcpy(comm->slow, made->slow, sizeof(comm->slow));
 	comm->slow_floats = made->slow_floats;
-	return 0;
+	return inccl_rails_take(comm, made, err);
 }
 
 /* Returns the number of channels for which this rank asks. If it is 0, the controller chooses by
- * the switches, which a host with few CPUs must not allow. */
-static unsigned int wanted_channels(const struct inccl_communicator *comm)
+ * the switches, which a host with few CPUs must not allow. Such a host has one for each NIC. */
+static unsigned int wanted_channels(const struct inccl_communicator *comm,
+				    const struct inccl_survey *survey)
 {
 	if (comm->lead)
 		return 1;
-	return comm->settings.channels ?: inc_cpus() < CHANNELS_CPUS_LEAST;
+	if (comm->settings.channels || inc_cpus() >= CHANNELS_CPUS_LEAST)
+		return comm->settings.channels;
+	return survey->usable ?: 1;
 }
 
 static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
-	       struct control_wait *wait, struct inccl_limit *limit, struct inc_err *err)
+	       const struct inccl_survey *survey, struct control_wait *wait,
+	       struct inccl_limit *limit, struct inc_err *err)
 {
 	struct inc_msg_ask msg = {
 		.comm = comm->index,
@@ -155,9 +161,13 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.reorder = own->reorder,
 		.byte_order = inccl_wire_order(comm),
 		.floats = INC_FLOATS_NATIVE,
-		.channels = wanted_channels(comm),
+		.channels = wanted_channels(comm, survey),
+		.has_own_ip = comm->group->rails.n,
+		.own_ip.s_addr = comm->lanes.own,
+		.n_rails = survey->n,
 	};
 
+	memcpy(msg.rails, survey->rail, sizeof(msg.rails));
 	comm->transport = comm->ep->ops->name;
 	snprintf(msg.transport, sizeof(msg.transport), "%s", comm->transport);
 	return inccl_control_call(comm->group, INC_MSG_ASK, &msg, wait, limit, err);
@@ -176,17 +186,20 @@ void inccl_comm_log_slow(struct inccl_communicator *comm, bool floats)
 	comm->slow[0] = '\0';
 }
 
-/* Requests a connection from the controller, and connects the endpoint. Called under the group's
+/* Requests a connection from the controller, and connects the endpoint. Sets *again to the address
+ * from which this rank shall ask again, if the controller names one. Called under the group's
  * lock. */
 static int get_connection(struct inccl_communicator *comm, const struct inccl_own *own,
+			  const struct inccl_survey *survey, uint32_t *again,
 			  struct inccl_limit *limit, struct inc_err *err)
 {
 	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
 	struct inc_channel_peer peer = {0};
 	int ret;
 
-	ret = ask(comm, own, &wait, limit, err);
+	ret = ask(comm, own, survey, &wait, limit, err);
 	comm->refused = wait.refused;
+	*again = ret == -EAGAIN ? wait.own_ip : 0;
 	if (ret)
 		return ret;
 	ret = apply_made(comm, &wait.answer.made, own, &peer, err);
@@ -241,20 +254,56 @@ int inccl_comm_list(struct inccl_communicator *comm, struct inc_err *err)
 	return 0;
 }
 
-int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit *limit,
-			    struct inc_err *err)
+/* Gives the communicator another endpoint. A listed communicator always has one. */
+static void set_endpoint(struct inccl_communicator *comm, struct inccl_endpoint *ep)
+{
+	struct inccl_endpoint *old;
+
+	pthread_mutex_lock(&comm->lock);
+	old = comm->ep;
+	comm->ep = ep;
+	pthread_mutex_unlock(&comm->lock);
+	if (old)
+		inccl_endpoint_close(old);
+}
+
+/* Opens an endpoint at the address in comm->lanes, and asks for its connection. */
+static int join_by(struct inccl_communicator *comm, enum inccl_transport_kind kind,
+		   const struct inccl_survey *survey, uint32_t *again, struct inccl_limit *limit,
+		   struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
 	struct inccl_own own = {0};
-	int ret = open_endpoint(group, &comm->settings, &comm->ep, &own, err);
+	struct inccl_endpoint *ep;
+	int ret = open_endpoint(comm, kind, &ep, &own, err);
 
 	inccl_log_deliver(group->log);
+	*again = 0;
 	if (ret)
 		return ret;
-	comm->settings.transport = comm->ep->transport->kind;
+	comm->settings.transport = ep->transport->kind;
+	set_endpoint(comm, ep);
 	pthread_mutex_lock(&group->lock);
-	ret = inccl_comm_list(comm, err) ?: get_connection(comm, &own, limit, err);
+	ret = inccl_comm_list(comm, err) ?: get_connection(comm, &own, survey, again, limit, err);
 	pthread_mutex_unlock(&group->lock);
 	inccl_log_deliver(group->log);
+	return ret;
+}
+
+int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit *limit,
+			    struct inc_err *err)
+{
+	const enum inccl_transport_kind kind = comm->settings.transport;
+	struct inccl_survey survey;
+	uint32_t again;
+	int ret;
+
+	inccl_rails_choose(comm, &survey);
+	ret = join_by(comm, kind, &survey, &again, limit, err);
+	/* another rank cannot use that NIC; each further time another NIC has failed meanwhile */
+	for (unsigned int i = 0; again && i < INC_MAX_RAILS; i++) {
+		comm->lanes.own = again;
+		ret = join_by(comm, kind, &survey, &again, limit, err);
+	}
 	return ret;
 }

@@ -72,6 +72,7 @@ void inccl_comm_fail_locked(struct inccl_communicator *comm, int error, int rank
 	if (comm->error)
 		return;
 	comm->error = error ?: EIO;
+	inccl_rails_suspect(comm);
 	comm->failed_rank = rank;
 	snprintf(comm->error_text, sizeof(comm->error_text), "%s", text);
 	/* after a mismatch of collectives no report is due, because the switch has reported it */

@@ -88,6 +88,8 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 		memcpy(claim->node, comm->node, sizeof(claim->node));
 		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->transport);
 		claim->own = comm->own;
+		claim->has_own_ip = group->rails.n;
+		claim->own_ip.s_addr = comm->lanes.own;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;
 		claim->mode = comm->mode;
@@ -103,13 +105,13 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 static int send_resume(struct inccl_group *group)
 {
 	struct inc_msg_resume msg = {
-		.join = {.n_addrs = 1, .addrs = {{.s_addr = group->addr}}},
 		.group = group->number,
 		.led = group->node && !inccl_node_asks(group),
 	};
 	int ret;
 
 	inccl_group_introduce(group, &msg.join);
+	inccl_rails_introduce(group, &msg.join);
 	fill_claims(group, &msg);
 	ret = inccl_control_send(group, INC_MSG_RESUME, &msg);
 	if (ret) {

@@ -236,6 +236,26 @@ static int source_of(uint32_t to, uint32_t *out)
 	return ret;
 }
 
+static bool answers(uint32_t own, uint32_t to, unsigned int ms)
+{
+	const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = own};
+	const struct sockaddr_in at = {
+		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(IPPORT_DISCARD)};
+	struct pollfd pfd = {.events = POLLIN};
+	bool answered = false;
+	char byte = 0;
+
+	pfd.fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (pfd.fd < 0)
+		return false;
+	if (!bind(pfd.fd, (const struct sockaddr *)&from, sizeof(from)) &&
+	    !connect(pfd.fd, (const struct sockaddr *)&at, sizeof(at)) &&
+	    send(pfd.fd, &byte, sizeof(byte), 0) == sizeof(byte) && poll(&pfd, 1, ms) > 0)
+		answered = recv(pfd.fd, &byte, sizeof(byte), 0) >= 0 || errno == ECONNREFUSED;
+	close(pfd.fd);
+	return answered;
+}
+
 /* ---- streams ---- */
 
 static int open_stream(int family)
@@ -356,6 +376,7 @@ static void give_way(void)
 				.writable = writable,         \
 				.close = close_udp,           \
 				.source = source_of,          \
+				.answers = answers,           \
 			},                                    \
 		.stream =                                     \
 			{                                     \

@@ -50,6 +50,10 @@ struct inc_os_udp {
 	/* Finds the own address from which this machine would send to the address `to`. Returns 0
 	 * or -errno. */
 	int (*source)(uint32_t to, uint32_t *out);
+	/* Whether the machine with the address `to` answers within ms milliseconds to a datagram
+	 * that is sent to it from the address `own`. Its kernel answers by ICMP, because nothing
+	 * listens at the port (discard). */
+	bool (*answers)(uint32_t own, uint32_t to, unsigned int ms);
 };
 
 /* Streams, that is TCP connections. Their descriptors are non-blocking and close-on-exec. All else

@@ -29,14 +29,15 @@ struct json_t; /* a JSON value; the library jansson defines this struct */
 /* the least MTU that IPv4 allows, as the lower bound of MTUs in messages */
 #define INC_MIN_MTU               68
 #define INC_MAX_MTU               65535
-#define INC_MAX_ADDRS             64 /* limit of addresses of one member */
-#define INC_CONTROL_NAME_LEN      65 /* size of the names of jobs and hosts, with the final 0 */
-#define INC_MAX_NODE_RANKS        64 /* limit of the ranks of a group that share memory */
-#define INC_CONTROL_MACHINE_LEN   17 /* size of what identifies a member's machine */
-#define INC_CONTROL_MEETING_LEN   33 /* size of where the members of a machine meet */
-#define INC_CONTROL_SWITCH_LEN    16 /* size of a switch's name, with the final 0 */
-#define INC_CONTROL_TRANSPORT_LEN 16 /* size of a transport's name */
-#define INC_CONTROL_PORT_LEN      16 /* size of a port's name */
+#define INC_MAX_ADDRS             64  /* limit of addresses of one member */
+#define INC_CONTROL_NAME_LEN      65  /* size of the names of jobs and hosts, with the final 0 */
+#define INC_MAX_NODE_RANKS        64  /* limit of the ranks of a group that share memory */
+#define INC_CONTROL_MACHINE_LEN   17  /* size of what identifies a member's machine */
+#define INC_CONTROL_MEETING_LEN   33  /* size of where the members of a machine meet */
+#define INC_CONTROL_SWITCH_LEN    16  /* size of a switch's name, with the final 0 */
+#define INC_CONTROL_TRANSPORT_LEN 16  /* size of a transport's name */
+#define INC_CONTROL_PORT_LEN      16  /* size of a port's name */
+#define INC_CONTROL_REASON_LEN    120 /* size of the reason why a member does not use a NIC */
 #define INC_CONTROL_TREE_LEN      160
 #define INC_CONTROL_SLOW_LEN      480 /* size of an advice about slow modes */
 /* A wait for other ranks is reported to the ranks that wait when it has lasted for the first time,

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rails: the NICs of one number of all hosts. A host may have several NICs (docs/control.md,
+ * "Rails"), and each channel of a communicator uses the NICs of one rail. The channels use all
+ * rails in turn on which every member has a NIC that works. So a NIC that fails is left out of the
+ * next communicator by all members. Called by comm.c and group.c.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include "controller/core/comm.h"
+#include "controller/core/core.h"
+#include "controller/core/endpoint.h"
+#include "controller/core/group.h"
+#include "lib/base/log.h"
+
+static const struct inc_topo_host *nic_of(const struct inc_group *group, unsigned int nic)
+{
+	return &group->core->topo->hosts[nic];
+}
+
+/* Finds the NIC of the member's host that has the address. */
+static int find_nic(const struct inc_member *member, struct in_addr ip, unsigned int *nic,
+		    struct inc_err *err)
+{
+	const int found = inc_topology_host_by_ip(member->group->core->topo, ip);
+	char text[INET_ADDRSTRLEN];
+
+	if (found < 0 || nic_of(member->group, found)->of != member->host) {
+		inet_ntop(AF_INET, &ip, text, sizeof(text));
+		return inc_err_set(err, EADDRNOTAVAIL, "%s is no address of host %s", text,
+				   nic_of(member->group, member->host)->name);
+	}
+	*nic = found;
+	return 0;
+}
+
+/* Logs that the member does not use a NIC any more, or uses it again. */
+static void log_change(const struct inc_member *member, const struct inc_msg_rail *rail,
+		       unsigned int number)
+{
+	const struct inc_group *group = member->group;
+	char ip[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &rail->ip, ip, sizeof(ip));
+	if (*rail->reason)
+		inc_warn("group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s is left out: %s",
+			 group->number, group->job, member->rank, rail->name, ip, number,
+			 nic_of(group, member->host)->name, rail->reason);
+	else
+		inc_info("group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s works again",
+			 group->number, group->job, member->rank, rail->name, ip, number,
+			 nic_of(group, member->host)->name);
+}
+
+int inc_rails_take(struct inc_member *member, const struct inc_msg_ask *ask,
+		   struct inc_comm_member *m, struct inc_err *err)
+{
+	unsigned int nic, number;
+	int ret = 0;
+
+	if (ask->has_own_ip)
+		ret = find_nic(member, ask->own_ip, &m->route.host, err);
+	m->rails = 1u << nic_of(member->group, m->route.host)->rail;
+	for (uint32_t i = 0; i < ask->n_rails && !ret; i++) {
+		const bool out = *ask->rails[i].reason;
+
+		ret = find_nic(member, ask->rails[i].ip, &nic, err);
+		if (ret)
+			break;
+		number = nic_of(member->group, nic)->rail;
+		if (!out)
+			m->rails |= 1u << number;
+		if (out == (member->rails_out >> number & 1))
+			continue;
+		member->rails_out ^= 1u << number;
+		log_change(member, &ask->rails[i], number);
+	}
+	return ret;
+}
+
+/* Refuses the member's C, because the communicator's first channel is on another rail. The member
+ * asks again. */
+static void send_to_rail(struct inc_comm *comm, unsigned int rank, unsigned int rail)
+{
+	const struct inc_member *member = &comm->group->members[rank];
+	const int nic = inc_topology_nic(comm->group->core->topo, member->host, rail);
+	struct inc_msg_error about = {.has_comm = true, .comm = comm->index, .has_own_ip = true};
+
+	inc_endpoint_leave(&comm->members[rank]);
+	comm->members[rank] = (struct inc_comm_member){};
+	about.own_ip = nic_of(comm->group, nic)->ip;
+	inc_act_refuse(member->client, EAGAIN, &about,
+		       "another rank cannot use this NIC: the communicator begins with rail %u",
+		       rail);
+}
+
+bool inc_comm_find_rails(struct inc_comm *comm)
+{
+	struct inc_group *group = comm->group;
+	bool aligned = true;
+	unsigned int first;
+
+	/* channel 0 has told the members which addresses the further channels have */
+	if (inc_channel_of(comm->index))
+		return true;
+	comm->rails = UINT32_MAX;
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (!inc_group_is_led(group, rank))
+			comm->rails &= comm->members[rank].rails;
+	}
+	/* without a common rail each member keeps its NIC, because switches may connect them */
+	if (!comm->rails)
+		return true;
+	first = __builtin_ctz(comm->rails);
+	for (unsigned int rank = 0; rank < group->world_size; rank++) {
+		if (inc_group_is_led(group, rank) ||
+		    nic_of(group, comm->members[rank].route.host)->rail == first)
+			continue;
+		send_to_rail(comm, rank, first);
+		aligned = false;
+	}
+	return aligned;
+}
+
+void inc_comm_list_rails(const struct inc_comm *comm, const struct inc_member *member,
+			 struct inc_msg_made *made)
+{
+	for (unsigned int rail = 0; rail < INC_MAX_RAILS; rail++) {
+		const int nic = comm->rails >> rail & 1
+					? inc_topology_nic(comm->group->core->topo, member->host, rail)
+					: -1;
+
+		if (nic >= 0)
+			made->rails[made->n_rails++] = nic_of(comm->group, nic)->ip;
+	}
+}
+
+void inc_rails_announce(const struct inc_member *member, struct inc_msg_joined *joined)
+{
+	const struct inc_topo_host *nic = nic_of(member->group, member->host);
+
+	if (!nic->next)
+		return;
+	joined->rails[joined->n_rails++] = nic->ip;
+	while (nic->next) {
+		nic = nic_of(member->group, nic->next);
+		joined->rails[joined->n_rails++] = nic->ip;
+	}
+}

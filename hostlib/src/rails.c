@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include "lib/base/os.h"
+#include "hostlib/src/internal.h"
+#include "hostlib/src/rails.h"
+
+/* How often, and for how many ms each time, a NIC waits for its switch's answer. */
+#define ANSWER_TRIES 3
+#define ANSWER_MS    100
+
+void inccl_rails_set(struct inccl_group *group, const struct inc_msg_joined *joined)
+{
+	struct inccl_rails *rails = &group->rails;
+
+	if (rails->chosen || joined->n_rails < 2)
+		return;
+	rails->n = joined->n_rails;
+	for (unsigned int i = 0; i < rails->n; i++)
+		rails->rail[i].addr = joined->rails[i].s_addr;
+}
+
+void inccl_rails_introduce(const struct inccl_group *group, struct inc_msg_join *msg)
+{
+	msg->n_addrs = 1;
+	msg->addrs[0].s_addr = group->addr;
+	for (unsigned int i = 0; i < group->rails.n; i++) {
+		if (group->rails.rail[i].addr != group->addr)
+			msg->addrs[msg->n_addrs++].s_addr = group->rails.rail[i].addr;
+	}
+}
+
+void inccl_rails_inherit(struct inccl_group *group, struct inccl_group *parent)
+{
+	pthread_mutex_lock(&parent->lock);
+	for (unsigned int i = 0; i < group->rails.n && i < parent->rails.n; i++) {
+		const struct inccl_rail *from = &parent->rails.rail[i];
+		struct inccl_rail *to = &group->rails.rail[i];
+
+		if (to->addr != from->addr)
+			continue;
+		memcpy(to->name, from->name, sizeof(to->name));
+		memcpy(to->reason, from->reason, sizeof(to->reason));
+		to->peer = from->peer;
+		to->suspect = from->suspect;
+	}
+	pthread_mutex_unlock(&parent->lock);
+}
+
+/* Looks at the interface that has a NIC's address. */
+static void look(const struct ifaddrs *list, const struct inccl_rail *rail,
+		 struct inc_msg_rail *found)
+{
+	const struct ifaddrs *ifa;
+
+	for (ifa = list; ifa; ifa = ifa->ifa_next)
+		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET &&
+		    ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr == rail->addr)
+			break;
+	if (ifa)
+		snprintf(found->name, sizeof(found->name), "%s", ifa->ifa_name);
+	if (!ifa)
+		strcpy(found->reason, "no interface has its address");
+	else if (!(ifa->ifa_flags & IFF_UP))
+		strcpy(found->reason, "it is down");
+	else if (!(ifa->ifa_flags & IFF_RUNNING))
+		strcpy(found->reason, "it has no carrier");
+}
+
+/* Waits for an answer of the switch to which the NIC was connected last. */
+static bool answers(struct inccl_rail *rail)
+{
+	for (unsigned int i = 0; i < ANSWER_TRIES; i++) {
+		if (inc_os.udp.answers(rail->addr, rail->peer, ANSWER_MS))
+			return true;
+	}
+	return false;
+}
+
+/* Checks NICs of which a communicator has failed. If no NIC gets an answer, all of them are used,
+ * because a firewall may drop the question or the answer. */
+static void check_suspects(struct inccl_rails *rails, struct inccl_survey *survey)
+{
+	bool silent[INC_MAX_RAILS] = {};
+	char ip[INET_ADDRSTRLEN];
+
+	for (unsigned int i = 0; i < rails->n; i++) {
+		struct inccl_rail *rail = &rails->rail[i];
+
+		if (*survey->rail[i].reason)
+			continue;
+		silent[i] = rail->suspect && rail->peer && !answers(rail);
+		rail->suspect = silent[i];
+		survey->usable += !silent[i];
+	}
+	for (unsigned int i = 0; i < rails->n && survey->usable; i++) {
+		const uint32_t peer = rails->rail[i].peer;
+
+		if (silent[i])
+			snprintf(survey->rail[i].reason, sizeof(survey->rail[i].reason),
+				 "the switch's port %s does not answer",
+				 inet_ntop(AF_INET, &peer, ip, sizeof(ip)));
+	}
+	for (unsigned int i = 0; i < rails->n && !survey->usable; i++)
+		survey->usable += silent[i];
+}
+
+/* Logs which NICs are left out from now on, and which ones work again. */
+static void log_changes(struct inccl_group *group, struct inccl_survey *survey)
+{
+	pthread_mutex_lock(&group->lock);
+	for (unsigned int i = 0; i < survey->n; i++) {
+		struct inccl_rail *rail = &group->rails.rail[i];
+		struct inc_msg_rail *found = &survey->rail[i];
+		char ip[INET_ADDRSTRLEN];
+
+		if (!*found->name)
+			memcpy(found->name, rail->name, sizeof(found->name));
+		memcpy(rail->name, found->name, sizeof(rail->name));
+		if (!strcmp(rail->reason, found->reason))
+			continue;
+		memcpy(rail->reason, found->reason, sizeof(rail->reason));
+		inet_ntop(AF_INET, &rail->addr, ip, sizeof(ip));
+		if (*found->reason)
+			inccl_log_line(group->log, "NIC %s (%s) of this host is left out: %s",
+				       found->name, ip, found->reason);
+		else
+			inccl_log_line(group->log, "NIC %s (%s) of this host works again",
+				       found->name, ip);
+	}
+	pthread_mutex_unlock(&group->lock);
+}
+
+static void survey_all(struct inccl_group *group, struct inccl_survey *survey)
+{
+	struct inccl_rails *rails = &group->rails;
+	struct ifaddrs *list = NULL;
+
+	if (!rails->n || getifaddrs(&list))
+		return;
+	survey->n = rails->n;
+	for (unsigned int i = 0; i < rails->n; i++) {
+		survey->rail[i].ip.s_addr = rails->rail[i].addr;
+		look(list, &rails->rail[i], &survey->rail[i]);
+	}
+	freeifaddrs(list);
+	check_suspects(rails, survey);
+	log_changes(group, survey);
+}
+
+void inccl_rails_choose(struct inccl_communicator *comm, struct inccl_survey *survey)
+{
+	const struct inccl_communicator *lead = comm->lead;
+	const unsigned int channel = inc_channel_of(comm->index);
+
+	memset(survey, 0, sizeof(*survey));
+	comm->lanes.own = comm->group->addr;
+	if (lead) {
+		comm->lanes.own =
+			lead->lanes.n ? lead->lanes.addr[channel % lead->lanes.n] : lead->lanes.own;
+		return;
+	}
+	survey_all(comm->group, survey);
+	for (unsigned int i = survey->usable ? survey->n : 0; i--;) {
+		if (!*survey->rail[i].reason)
+			comm->lanes.own = survey->rail[i].ip.s_addr;
+	}
+}
+
+static struct inccl_rail *find(struct inccl_group *group, uint32_t addr)
+{
+	for (unsigned int i = 0; i < group->rails.n; i++) {
+		if (group->rails.rail[i].addr == addr)
+			return &group->rails.rail[i];
+	}
+	return NULL;
+}
+
+static bool has_lane(const struct inccl_lanes *lanes, uint32_t addr)
+{
+	for (unsigned int i = 0; i < lanes->n; i++) {
+		if (lanes->addr[i] == addr)
+			return true;
+	}
+	return !lanes->n;
+}
+
+int inccl_rails_take(struct inccl_communicator *comm, const struct inc_msg_made *made,
+		     struct inc_err *err)
+{
+	struct inccl_group *group = comm->group;
+	struct inccl_rail *rail = find(group, comm->lanes.own);
+	char ip[INET_ADDRSTRLEN];
+
+	if (rail)
+		rail->peer = made->connection.peer.ip;
+	if (comm->lead || !group->rails.n)
+		return 0;
+	for (unsigned int i = 0; i < made->n_rails; i++) {
+		if (!find(group, made->rails[i].s_addr))
+			return inc_err_set(err, EPROTO,
+					   "controller %s: answer to 'C': %s is no NIC of this host",
+					   group->controller,
+					   inet_ntop(AF_INET, &made->rails[i], ip, sizeof(ip)));
+		comm->lanes.addr[i] = made->rails[i].s_addr;
+	}
+	comm->lanes.n = made->n_rails;
+	for (rail = group->rails.rail; rail < group->rails.rail + group->rails.n; rail++)
+		if (!*rail->reason && !has_lane(&comm->lanes, rail->addr))
+			inccl_log_line(group->log,
+				       "communicator %u does not use NIC %s (%s), because another "
+				       "rank lacks a NIC of its rail",
+				       made->communicator, rail->name,
+				       inet_ntop(AF_INET, &rail->addr, ip, sizeof(ip)));
+	return 0;
+}
+
+void inccl_rails_suspect(struct inccl_communicator *comm)
+{
+	struct inccl_rail *rail = find(comm->group, comm->lanes.own);
+
+	if (rail)
+		rail->suspect = true;
+}
