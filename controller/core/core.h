@@ -61,6 +61,7 @@ struct inc_core_options {
 	_(T, configured, "", COUNTER, "communicators that all their switches have made") \
 	_(T, refused, "", COUNTER, "communicators that were not made")                   \
 	_(T, failed, "", COUNTER, "communicators that have failed after they were made") \
+	_(T, nics_left_out, "", COUNTER, "NICs that members have left out")              \
 	_(T, configure_us, "microseconds", COUNTER,                                      \
 	  "from the first configure to the last answer, of all communicators that were made")
 

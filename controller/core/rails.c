@@ -42,6 +42,7 @@ static void log_change(const struct inc_member *member, const struct inc_msg_rai
 	const struct inc_group *group = member->group;
 	char ip[INET_ADDRSTRLEN];
 
+	group->core->figures.nics_left_out += *rail->reason != 0;
 	inet_ntop(AF_INET, &rail->ip, ip, sizeof(ip));
 	if (*rail->reason)
 		inc_warn("group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s is left out: %s",
@@ -127,9 +128,9 @@ void inc_comm_list_rails(const struct inc_comm *comm, const struct inc_member *m
 			 struct inc_msg_made *made)
 {
 	for (unsigned int rail = 0; rail < INC_MAX_RAILS; rail++) {
-		const int nic = comm->rails >> rail & 1
-					? inc_topology_nic(comm->group->core->topo, member->host, rail)
-					: -1;
+		const int nic = comm->rails >> rail & 1 ? inc_topology_nic(comm->group->core->topo,
+									   member->host, rail)
+							: -1;
 
 		if (nic >= 0)
 			made->rails[made->n_rails++] = nic_of(comm->group, nic)->ip;

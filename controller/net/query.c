@@ -46,6 +46,24 @@ static json_t *usage_json(const struct inc_group *group)
 			 opt->job_slots ? json_integer(opt->job_slots) : json_null());
 }
 
+/* Lists the addresses of the NICs that a member does not use. */
+static json_t *nics_out_json(const struct inc_member *m)
+{
+	const struct inc_topology *topo = m->group->core->topo;
+	json_t *list = json_array();
+	char ip[INET_ADDRSTRLEN];
+
+	for (unsigned int rail = 0; rail < INC_MAX_RAILS; rail++) {
+		const int nic = inc_topology_nic(topo, m->host, rail);
+
+		if (nic >= 0 && m->rails_out >> rail & 1)
+			json_array_append_new(list,
+					      json_string(inet_ntop(AF_INET, &topo->hosts[nic].ip,
+								    ip, sizeof(ip))));
+	}
+	return list;
+}
+
 static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 {
 	json_t *members = json_array(), *comms = json_array();
@@ -61,11 +79,12 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 			continue;
 		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
 		json_array_append_new(members,
-				      json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b}", "rank",
+				      json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:o}", "rank",
 						(int)rank, "leader", (int)m->leader, "host",
 						host->name, "addr", ip, "node", m->node, "state",
 						m->client ? "connected" : "left", "draining",
-						m->host >= group->core->topo->n_live_hosts));
+						m->host >= group->core->topo->n_live_hosts,
+						"nics_out", nics_out_json(m)));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->number)

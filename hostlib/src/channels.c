@@ -92,7 +92,7 @@ static int add_channel(struct inccl_communicator *lead, unsigned int n,
 		inccl_channel_halt(comm, 0);
 		pthread_join(comm->thread, NULL);
 		inccl_channel_end(comm);
-		return inc_err_set(err, EAGAIN, "the mode of a switch has changed meanwhile");
+		return inc_err_set(err, EAGAIN, "the switches of channel %u have another mode", n);
 	}
 	set_channels(lead, n + 1, comm);
 	/* the new channel must fail, too, if channel 0 has failed before the new one was in its

@@ -175,6 +175,7 @@ static int new_parts(struct inccl_communicator *comm, const struct inccl_plan *p
 		     struct inc_err *err)
 {
 	const struct inccl_cut cut = inccl_cut(comm, plan, opts);
+	const unsigned int nics = comm->lanes.n ?: 1;
 	struct inccl_request *first = NULL, **next = &first;
 	struct inccl_call call;
 	struct inccl_plan part;
@@ -187,7 +188,7 @@ static int new_parts(struct inccl_communicator *comm, const struct inccl_plan *p
 		ret = new_request(comm->channel[k], &part, opts, next, err);
 		if (ret)
 			break;
-		(*next)->parts = cut.parts;
+		(*next)->parts = (cut.parts + nics - 1) / nics;
 		next = &(*next)->part;
 	}
 	if (ret)

@@ -141,7 +141,7 @@ struct inccl_request {
 	/* The next part of a collective that is cut for channels, on the next channel; NULL: there
 	 * is none. The caller's request is the part on channel 0. */
 	struct inccl_request *part;
-	/* number of parts of the collective, which share one window; 0: it is not cut */
+	/* most parts of the collective on one NIC, which share a window; 0: it is not cut */
 	unsigned int parts;
 	/* The list of all requests whose results the caller has not collected, in the order of
 	 * their start. */

@@ -202,10 +202,11 @@ int inccl_rails_take(struct inccl_communicator *comm, const struct inc_msg_made 
 		return 0;
 	for (unsigned int i = 0; i < made->n_rails; i++) {
 		if (!find(group, made->rails[i].s_addr))
-			return inc_err_set(err, EPROTO,
-					   "controller %s: answer to 'C': %s is no NIC of this host",
-					   group->controller,
-					   inet_ntop(AF_INET, &made->rails[i], ip, sizeof(ip)));
+			return inc_err_set(
+				err, EPROTO,
+				"controller %s: answer to 'C': %s is no NIC of this host",
+				group->controller,
+				inet_ntop(AF_INET, &made->rails[i], ip, sizeof(ip)));
 		comm->lanes.addr[i] = made->rails[i].s_addr;
 	}
 	comm->lanes.n = made->n_rails;
