@@ -23,10 +23,10 @@ static const struct inc_topo_host *nic_of(const struct inc_group *group, unsigne
 static int find_nic(const struct inc_member *member, struct in_addr ip, unsigned int *nic,
 		    struct inc_err *err)
 {
-	const int found = inc_topology_host_by_ip(member->group->core->topo, ip);
+	const int found = inc_topology_nic_by_ip(member->group->core->topo, member->host, ip);
 	char text[INET_ADDRSTRLEN];
 
-	if (found < 0 || nic_of(member->group, found)->of != member->host) {
+	if (found < 0) {
 		inet_ntop(AF_INET, &ip, text, sizeof(text));
 		return inc_err_set(err, EADDRNOTAVAIL, "%s is no address of host %s", text,
 				   nic_of(member->group, member->host)->name);

@@ -46,6 +46,7 @@ static void mark_tree(const struct inc_tree *tree, struct inc_topo_map *map)
 static void mark_comm(const struct inc_comm *comm, struct inc_topo_map *map)
 {
 	const struct inc_failure_report *r;
+	const struct inc_standing *s;
 
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
 		if (comm->members[rank].has_endpoint)
@@ -58,6 +59,8 @@ static void mark_comm(const struct inc_comm *comm, struct inc_topo_map *map)
 	LIST_FOREACH (r, &comm->failure_reports, entry)
 		if (r->by)
 			map->switch_used[r->by->index] = true;
+	LIST_FOREACH (s, &comm->standings, entry)
+		map->switch_used[s->by->index] = true;
 }
 
 static void mark_orphan(const struct inc_core_switch *sw, uint32_t number, void *map)
@@ -169,21 +172,30 @@ static void renumber_group(struct inc_group *group, const struct inc_topology *t
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		struct inc_member *member = &group->members[rank];
 
-		if (has_host(member))
+		if (has_host(member)) {
 			member->host = map->hosts[member->host];
-		else /* a rank that has not come has no host, and one of the database none here */
+			member->nic = map->hosts[member->nic];
+		} else { /* a rank that has not come has no host, one of the database none here */
 			member->host = member->host == n_old ? topo->n_hosts : 0;
+			member->nic = member->host;
+		}
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
 		for (unsigned int rank = 0; rank < group->world_size; rank++) {
 			struct inc_route_member *route = &comm->members[rank].route;
 
 			route->host = comm->members[rank].has_endpoint ? map->hosts[route->host]
-								       : group->members[rank].host;
+								       : group->members[rank].nic;
 		}
 		if (comm->tree)
 			renumber_tree(comm->tree, map);
 	}
+}
+
+static void renumber_join(struct inc_join *join, const struct inc_topo_map *map)
+{
+	join->host = map->hosts[join->host];
+	join->nic = map->hosts[join->nic];
 }
 
 static void renumber_all(struct inc_core *core, const struct inc_topology *topo,
@@ -197,7 +209,7 @@ static void renumber_all(struct inc_core *core, const struct inc_topology *topo,
 	LIST_FOREACH (d, &core->derivations, entry) {
 		for (unsigned int rank = 0; rank < d->world_size; rank++)
 			if (d->members[rank].client)
-				d->members[rank].join.host = map->hosts[d->members[rank].join.host];
+				renumber_join(&d->members[rank].join, map);
 	}
 }
 

@@ -62,9 +62,9 @@ static int read_claim(struct inc_core *core, const struct inc_join *join,
 	c->member.asked = c->member.ready = true;
 	c->member.route.host = join->nic;
 	if (said->has_own_ip) {
-		const int nic = inc_topology_host_by_ip(core->topo, said->own_ip);
+		const int nic = inc_topology_nic_by_ip(core->topo, join->host, said->own_ip);
 
-		if (nic < 0 || core->topo->hosts[nic].of != join->host)
+		if (nic < 0)
 			return inc_err_set(err, EADDRNOTAVAIL,
 					   "'own_ip': no NIC of host %s has this address",
 					   core->topo->hosts[join->host].name);

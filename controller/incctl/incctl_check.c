@@ -324,7 +324,7 @@ static void visit_peer(struct check *c, const char *where, const struct interfac
 		       const struct inc_adapter *a, const struct inc_topo_peer *peer)
 {
 	const struct inc_topology *t = c->topology;
-	const bool listed = peer->to_switch || peer->index < t->n_listed_hosts;
+	const bool listed = peer->to_switch || inc_topology_is_listed(t, peer->index);
 	const struct in_addr ip = peer->to_switch ? t->switches[peer->index].ports[peer->port].ip
 						  : t->hosts[peer->index].ip;
 

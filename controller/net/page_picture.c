@@ -96,7 +96,7 @@ static void find_roots(const struct inc_topology *topo, unsigned int *rows)
 {
 	bool neighbours = false, any = false;
 
-	for (unsigned int i = 0; i < topo->n_links; i++) {
+	for (unsigned int i = 0; i < topo->n_live_links; i++) {
 		const struct inc_topo_end *end = topo->links[i].end;
 
 		neighbours |= end[0].kind == INC_TOPO_SWITCH && end[1].kind == INC_TOPO_SWITCH &&
@@ -122,7 +122,7 @@ static void find_rows(const struct inc_topology *topo, unsigned int *rows)
 	find_roots(topo, rows);
 	do {
 		changed = false;
-		for (unsigned int i = 0; i < topo->n_links; i++) {
+		for (unsigned int i = 0; i < topo->n_live_links; i++) {
 			const int a = place_of(topo, &topo->links[i].end[0]);
 			const int b = place_of(topo, &topo->links[i].end[1]);
 
@@ -195,11 +195,14 @@ static void draw_switches(const struct scene *scene)
 			topo->bridges[i].name, (const char *const[2]){"bridge"}, INC_DRAW_IDLE);
 }
 
-/* Draws a host, unless there are too many. Returns its node, or -1 if it is left out. */
+/* Draws a host, or a NIC of a host with several, unless there are too many. Returns its node, or -1
+ * if it is left out. */
 static int draw_host(struct scene *scene, unsigned int host, unsigned int row)
 {
-	const struct tenant *t = &scene->tenants[host];
-	char text[CTL_NAME_MAX + 40] = "";
+	const struct inc_topo_host *nic = &scene->page->ctl->topo->hosts[host];
+	const struct inc_topo_host *first = &scene->page->ctl->topo->hosts[nic->of];
+	const struct tenant *t = &scene->tenants[nic->of];
+	char text[CTL_NAME_MAX + 40] = "", number[24] = "";
 
 	if (scene->n_hosts >= MAX_HOSTS) {
 		scene->n_left_out++;
@@ -210,8 +213,11 @@ static int draw_host(struct scene *scene, unsigned int host, unsigned int row)
 		snprintf(text, sizeof(text), "%u ranks", t->n);
 	else if (t->n)
 		snprintf(text, sizeof(text), "rank %u of %s", t->rank, t->group->job);
-	return inc_draw_node(scene->draw, INC_DRAW_HOST, row,
-			     scene->page->ctl->topo->hosts[host].name, (const char *const[2]){text},
+	if (first->next)
+		snprintf(number, sizeof(number), "NIC %u", nic->rail);
+	return inc_draw_node(scene->draw, INC_DRAW_HOST, row, nic->name,
+			     *text ? (const char *const[2]){text, number}
+				   : (const char *const[2]){number},
 			     INC_DRAW_IDLE);
 }
 
@@ -249,7 +255,7 @@ static bool is_drawn(const struct scene *scene, const struct inc_topo_link *link
 {
 	/* a subnet has many addresses without a host */
 	return link->end[0].kind != INC_TOPO_HOST ||
-	       link->end[0].index < scene->page->ctl->topo->n_listed_hosts ||
+	       inc_topology_is_listed(scene->page->ctl->topo, link->end[0].index) ||
 	       scene->tenants[link->end[0].index].n;
 }
 
@@ -260,7 +266,7 @@ static void print_scene(struct scene *scene, FILE *out)
 	find_rows(topo, scene->rows);
 	find_tenants(scene->page->ctl, scene->tenants);
 	draw_switches(scene);
-	for (unsigned int i = 0; i < topo->n_links; i++) {
+	for (unsigned int i = 0; i < topo->n_live_links; i++) {
 		if (is_drawn(scene, &topo->links[i]))
 			draw_link(scene, &topo->links[i]);
 	}

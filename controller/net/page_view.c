@@ -471,13 +471,13 @@ static void print_links(const struct inc_page *page, FILE *out)
 
 	fputs("<details><summary>Links as a table</summary>\n", out);
 	begin_table(out, "links", "Links", titles);
-	for (unsigned int i = 0; i < topo->n_links; i++) {
+	for (unsigned int i = 0; i < topo->n_live_links; i++) {
 		const struct inc_topo_link *link = &topo->links[i];
 
 		/* a subnet has many addresses without a host, and no figures of a host's own cable
 		 */
 		if (link->end[0].kind == INC_TOPO_HOST &&
-		    link->end[0].index >= topo->n_listed_hosts)
+		    !inc_topology_is_listed(topo, link->end[0].index))
 			continue;
 		if (n++ < MAX_LINKS)
 			print_link(page, link, out);

@@ -91,7 +91,7 @@ static bool log_drained(const struct inc_topology *topo, const struct inc_topo_m
 	bool any = false;
 
 	for (unsigned int h = topo->n_live_hosts; h < topo->n_hosts; h++) {
-		if (map->hosts[h] != INC_TOPO_NOWHERE)
+		if (map->hosts[h] != INC_TOPO_NOWHERE || topo->hosts[h].of != h)
 			continue;
 		inc_info("topology: host %s has drained", topo->hosts[h].name);
 		any = true;
@@ -186,9 +186,12 @@ static unsigned int log_draining(const struct inc_ctl *ctl)
 	const struct inc_topology *topo = ctl->topo;
 	unsigned int n = 0;
 
-	for (unsigned int h = topo->n_live_hosts; h < topo->n_hosts; h++, n++) {
+	for (unsigned int h = topo->n_live_hosts; h < topo->n_hosts; h++) {
 		const struct inc_group *group = user_of(&ctl->core, h);
 
+		if (topo->hosts[h].of != h) /* a further NIC of a host */
+			continue;
+		n++;
 		inc_info("topology: host %s drains: %s%s uses it", topo->hosts[h].name,
 			 group ? "job " : "", group ? group->job : "a communicator");
 	}

@@ -151,6 +151,15 @@ void inc_topology_free(struct inc_topology *topo);
  * inc_topology_switch_by_name() also finds draining ones. */
 int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
+/* Whether the file itself lists the host, or the host of this NIC. */
+static inline bool inc_topology_is_listed(const struct inc_topology *topo, unsigned int host)
+{
+	return host < topo->n_listed_hosts + topo->n_nics;
+}
+
+/* Finds the NIC of this address among those of the host, which may drain. Returns its index, or -1.
+ */
+int inc_topology_nic_by_ip(const struct inc_topology *topo, unsigned int host, struct in_addr ip);
 /* Finds the NIC of this number of the host. Returns its index, or -1. */
 int inc_topology_nic(const struct inc_topology *topo, unsigned int host, unsigned int rail);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);

@@ -156,6 +156,15 @@ int inc_topology_nic(const struct inc_topology *topo, unsigned int host, unsigne
 	return topo->hosts[nic].rail == rail ? (int)nic : -1;
 }
 
+int inc_topology_nic_by_ip(const struct inc_topology *topo, unsigned int host, struct in_addr ip)
+{
+	unsigned int nic = topo->hosts[host].of;
+
+	while (topo->hosts[nic].ip.s_addr != ip.s_addr && topo->hosts[nic].next)
+		nic = topo->hosts[nic].next;
+	return topo->hosts[nic].ip.s_addr == ip.s_addr ? (int)nic : -1;
+}
+
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name)
 {
 	struct inc_topo_end end;

@@ -13,6 +13,8 @@
 #include <arpa/inet.h>
 #include "lib/topology/topology_priv.h"
 
+#define WHERE_LEN 240 /* room for the places of three NICs of a host */
+
 int inc_topo_map_init(struct inc_topo_map *map, const struct inc_topology *old)
 {
 	unsigned int n = 0;
@@ -131,21 +133,35 @@ bool inc_topology_drains(const struct inc_topology *topo)
 	return any;
 }
 
-/* Finds the host of the file that is the same as a host of the old topology, or returns
- * INC_TOPO_NOWHERE. */
+/* Whether a host of the file has the same NICs as one of the old topology: their addresses and
+ * switches. is, was: the hosts' first NICs. */
+static bool has_same_nics(const struct inc_topology *topo, unsigned int is,
+			  const struct inc_topology *old, unsigned int was)
+{
+	for (;;) {
+		const struct inc_topo_host *a = &topo->hosts[is], *b = &old->hosts[was];
+
+		if (a->ip.s_addr != b->ip.s_addr ||
+		    strcmp(topo->switches[a->sw].name, old->switches[b->sw].name) != 0)
+			return false;
+		if (!a->next || !b->next)
+			return !a->next && !b->next;
+		is = a->next;
+		was = b->next;
+	}
+}
+
+/* Finds the NIC of the file that is the same as one of the old topology, or returns
+ * INC_TOPO_NOWHERE. A host whose NICs differ is another host, so all its old NICs drain. */
 static unsigned int same_host(const struct inc_topology *topo, const struct inc_topology *old,
 			      unsigned int h)
 {
-	const struct inc_topo_host *was = &old->hosts[h], *is;
+	const struct inc_topo_host *was = &old->hosts[h];
 	const int found = inc_topology_host_by_name(topo, was->name);
 
-	if (found < 0)
+	if (found < 0 || !has_same_nics(topo, found, old, was->of))
 		return INC_TOPO_NOWHERE;
-	is = &topo->hosts[found];
-	if (is->ip.s_addr != was->ip.s_addr ||
-	    strcmp(topo->switches[is->sw].name, old->switches[was->sw].name) != 0)
-		return INC_TOPO_NOWHERE;
-	return found;
+	return inc_topology_nic(topo, found, was->rail);
 }
 
 static unsigned int same_port(const struct inc_topo_switch *sw, const struct inc_topo_port *was)
@@ -156,9 +172,13 @@ static unsigned int same_port(const struct inc_topo_switch *sw, const struct inc
 									 : (unsigned int)found;
 }
 
-/* A host in use needs its switch, and the port to it. */
+/* A host in use needs all its NICs. Each of them needs its switch, and the port to it. */
 static void use_hosts(const struct inc_topology *old, struct inc_topo_map *map)
 {
+	for (unsigned int h = 0; h < old->n_hosts; h++)
+		map->host_used[old->hosts[h].of] |= map->host_used[h];
+	for (unsigned int h = 0; h < old->n_hosts; h++)
+		map->host_used[h] = map->host_used[old->hosts[h].of];
 	for (unsigned int h = 0; h < old->n_hosts; h++) {
 		if (!map->host_used[h])
 			continue;
@@ -254,6 +274,8 @@ static int merge_ports(struct inc_topology *topo, const struct inc_topology *old
 	return 0;
 }
 
+/* Stores the new index of a NIC, which is appended if it is in use and the file lacks it. The first
+ * NIC of its host has got its new index before. */
 static void merge_host(struct inc_topology *topo, const struct inc_topology *old,
 		       struct inc_topo_map *map, unsigned int h)
 {
@@ -264,6 +286,8 @@ static void merge_host(struct inc_topology *topo, const struct inc_topology *old
 		return;
 	topo->hosts[topo->n_hosts] = (struct inc_topo_host){
 		.ip = was->ip,
+		.of = was->of == h ? topo->n_hosts : map->hosts[was->of],
+		.rail = was->rail,
 		.sw = map->switches[was->sw],
 		.port = *inc_topo_map_port(map, was->sw, was->port),
 		.link = add_link(topo, old, was->link),
@@ -284,6 +308,10 @@ int inc_topology_merge(struct inc_topology *topo, const struct inc_topology *old
 		ret = merge_ports(topo, old, map, s);
 	for (unsigned int h = 0; !ret && h < old->n_hosts; h++)
 		merge_host(topo, old, map, h);
+	for (unsigned int h = 0; !ret && h < old->n_hosts; h++) {
+		if (old->hosts[h].next && map->hosts[h] != INC_TOPO_NOWHERE)
+			topo->hosts[map->hosts[h]].next = map->hosts[old->hosts[h].next];
+	}
 	return ret;
 }
 
@@ -299,7 +327,7 @@ static void report(const struct compare *c, enum inc_topo_change change, const c
 
 static void report(const struct compare *c, enum inc_topo_change change, const char *fmt, ...)
 {
-	char text[300];
+	char text[2 * WHERE_LEN + 100];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -308,22 +336,28 @@ static void report(const struct compare *c, enum inc_topo_change change, const c
 	c->fn(c->arg, change, text);
 }
 
-/* Prints where a host is, such as "10.0.0.1 at s0 port p0". */
+/* Prints where a host is, such as "10.0.0.1 at s0 port p0", and after a comma its further NICs. */
 static const char *print_host(const struct inc_topology *topo, const struct inc_topo_host *host,
-			      char buf[80])
+			      char buf[WHERE_LEN])
 {
 	char ip[INET_ADDRSTRLEN];
+	size_t n = 0;
 
-	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
-	snprintf(buf, 80, "%s at %s port %s", ip, topo->switches[host->sw].name,
-		 topo->switches[host->sw].ports[host->port].name);
-	return buf;
+	for (;;) {
+		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+		n += snprintf(buf + n, WHERE_LEN - n, "%s%s at %s port %s", n ? ", " : "", ip,
+			      topo->switches[host->sw].name,
+			      topo->switches[host->sw].ports[host->port].name);
+		if (!host->next || n >= WHERE_LEN)
+			return buf;
+		host = &topo->hosts[host->next];
+	}
 }
 
 static void compare_hosts(const struct compare *c)
 {
 	const struct inc_topology *old = c->old, *topo = c->topo;
-	char a[80], b[80];
+	char a[WHERE_LEN], b[WHERE_LEN];
 
 	for (unsigned int h = 0; h < topo->n_listed_hosts; h++) {
 		const struct inc_topo_host *is = &topo->hosts[h];
@@ -482,7 +516,7 @@ static struct named_link *list_links(const struct inc_topology *topo, size_t *n)
 		const struct inc_topo_link *link = &topo->links[l];
 
 		if (link->end[0].kind == INC_TOPO_HOST &&
-		    link->end[0].index >= topo->n_listed_hosts)
+		    !inc_topology_is_listed(topo, link->end[0].index))
 			continue;
 		print_link(topo, link, list[*n].name);
 		list[(*n)++].link = link;
