@@ -79,9 +79,9 @@ static const struct inc_opt options[] = {
 	 .help = "run from a static file (docs/control.md, \"Switch\")",
 	 INC_OPT_TEXT(struct inc_options, config, inc_path_check)},
 	{.name = "controller",
-	 .value = "HOST[:PORT]",
+	 .value = "HOST[:PORT][,...]",
 	 .help = "fetch the configuration there (port " INC_STR(INC_PORT_SWITCHES) ")",
-	 INC_OPT_TEXT(struct inc_options, controller, inc_hostport_check)},
+	 INC_OPT_TEXT(struct inc_options, controller, inc_hostports_check)},
 	{.name = "name",
 	 .value = "NAME",
 	 .help = "name of the switch; with --config: which one of the file (default: the file's "

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
+#include "lib/net/hostport.h"
 #include "lib/net/lines.h"
 #include "lib/net/loop.h"
 #include "lib/net/racing.h"
@@ -19,15 +20,36 @@
 #define RETRY_MAX_MS 1000
 /* time limit for connecting to the controller, and then for its answer to "hello" */
 #define CONNECT_MS 5000
-#define MAX_WRITE  (16 << 20)
-#define MESSAGE_MS 10000
+/*
+ * Of several controllers one leads, and the others do not listen. So the switch tries one after the
+ * other, each for TRY_MS. It asks the one that leads for a sign of life every PING_MS. If
+ * SILENT_PINGS go unanswered, the machine of that controller may have died without a word.
+ */
+#define NEXT_MS      100
+#define TRY_MS       1500
+#define PING_MS      500
+#define SILENT_PINGS 5
+#define MAX_WRITE    (16 << 20)
+#define MESSAGE_MS   10000
 
 enum state { WAITING, CONNECTING, GREETING, CONNECTED, STATES };
+
+/* One of the controllers. */
+struct controller {
+	char text[INC_HOSTPORT_TEXT_BYTES]; /* HOST[:PORT], as the user gave it */
+	struct inc_addresses *addresses;
+	/* the reason that was last logged in the present outage; "": none yet */
+	char said[sizeof(((struct inc_err *)0)->msg)];
+};
 
 struct inc_client {
 	struct inc_daemon *d;
 	enum state state;
-	struct inc_addresses *addresses;
+	struct controller controllers[INC_HOSTPORTS_MAX];
+	unsigned int n;  /* number of controllers */
+	unsigned int at; /* number of the controller that is tried, or connected */
+	/* pings since the last message of the connected controller, if there are several */
+	unsigned int silent_pings;
 	/* timer of the state: expires when the next attempt is due, or when an answer is overdue */
 	struct inc_timer *timer;
 	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
@@ -44,13 +66,17 @@ struct inc_client {
 	 * were looked for */
 	bool incomplete;
 	unsigned int retry_ms;
-	/* the reason that was last logged in the present outage; "": none yet */
-	char said[sizeof(((struct inc_err *)0)->msg)];
 };
 
+static const char *name_of(const struct inc_client *c)
+{
+	return c->controllers[c->at].text;
+}
+
 /* Changes the client's state, which no other function does. It also starts the state's timer.
- * WAITING lasts for retry_ms, which grows with each attempt, and GREETING for CONNECT_MS.
- * CONNECTING has the limit of its race, and CONNECTED has none. */
+ * WAITING lasts for retry_ms, which grows with each attempt, and GREETING for CONNECT_MS. With
+ * several controllers both are short. CONNECTING has the limit of its race. CONNECTED has none, but
+ * pings if there are several controllers. */
 static void go(struct inc_client *c, enum state to)
 {
 	static const char *const names[] = {"waiting", "connecting", "greeting", "connected"};
@@ -63,11 +89,13 @@ static void go(struct inc_client *c, enum state to)
 	};
 	static const struct inc_machine machine = {"controller", STATES, names, steps};
 
-	c->state = inc_machine_step(&machine, c->d->opt.controller, c->state, to);
+	c->state = inc_machine_step(&machine, name_of(c), c->state, to);
 	if (to == WAITING)
-		inc_timer_arm(c->timer, c->retry_ms);
+		inc_timer_arm(c->timer, c->n > 1 ? NEXT_MS : c->retry_ms);
 	else if (to == GREETING)
-		inc_timer_arm(c->timer, CONNECT_MS);
+		inc_timer_arm(c->timer, c->n > 1 ? TRY_MS : CONNECT_MS);
+	else if (to == CONNECTED && c->n > 1)
+		inc_timer_arm(c->timer, PING_MS);
 	else
 		inc_timer_stop(c->timer);
 }
@@ -82,18 +110,21 @@ const char *inc_client_state(const struct inc_client *c)
  * one. For example, a controller that could not be reached may now reject our key. */
 static void retry(struct inc_client *c, const char *why)
 {
-	if (c->state == CONNECTED || strncmp(c->said, why, sizeof(c->said) - 1) != 0)
-		inc_warn("controller %s: %s; traffic goes on, trying again", c->d->opt.controller,
-			 why);
+	struct controller *at = &c->controllers[c->at];
+
+	if (c->state == CONNECTED || strncmp(at->said, why, sizeof(at->said) - 1) != 0)
+		inc_warn("controller %s: %s; traffic goes on, trying %s", at->text, why,
+			 c->n > 1 ? "the next" : "again");
 	else
-		inc_debug("controller %s: %s", c->d->opt.controller, why);
-	snprintf(c->said, sizeof(c->said), "%s", why);
+		inc_debug("controller %s: %s", at->text, why);
+	snprintf(at->said, sizeof(at->said), "%s", why);
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
+	c->at = (c->at + 1) % c->n;
 	go(c, WAITING);
 	/* look the controller's name up again, because it may have another address by now */
-	inc_addresses_refresh(c->addresses);
+	inc_addresses_refresh(at->addresses);
 	c->retry_ms = c->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : c->retry_ms * 2;
 }
 
@@ -290,8 +321,9 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 
 	go(c, CONNECTED);
 	c->retry_ms = RETRY_MIN_MS;
-	c->said[0] = '\0';
-	inc_info("controller %s: connected as switch %s", c->d->opt.controller, c->d->conf.name);
+	for (unsigned int i = 0; i < c->n; i++)
+		c->controllers[i].said[0] = '\0';
+	inc_info("controller %s: connected as switch %s", name_of(c), c->d->conf.name);
 	INC_FOR_COMMS (c->d, &at)
 		if (!listed(keep, at.comm.communicator) &&
 		    inc_daemon_remove(c->d, at.comm.communicator, &err))
@@ -402,7 +434,7 @@ static void on_error(struct inc_client *c, const json_t *object)
 	if (c->state == GREETING)
 		retry(c, said.message);
 	else
-		inc_warn("controller %s: %s", c->d->opt.controller, said.message);
+		inc_warn("controller %s: %s", name_of(c), said.message);
 }
 
 static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
@@ -411,6 +443,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	struct inc_client *c = arg;
 	char what[64];
 
+	c->silent_pings = 0;
 	if (inc_message_is(type, INC_MSG_PING)) {
 		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
 	} else if (inc_message_is(type, INC_MSG_ERROR)) {
@@ -442,7 +475,7 @@ static void take_up(struct inc_client *c, int fd)
 	static const struct inc_ndjson_limits limits = {.max_line = INC_SWITCH_LINE_MAX,
 							.max_write = MAX_WRITE,
 							.message_timeout_ms = MESSAGE_MS};
-	const char *host = inc_addresses_host(c->addresses);
+	const char *host = inc_addresses_host(c->controllers[c->at].addresses);
 	struct inc_err err = {};
 
 	c->conn = inc_ndjson_new(c->d->base, fd, &limits, &ops, c, &err);
@@ -467,15 +500,16 @@ static void on_reached(void *arg, int fd)
 
 static void start_connect(struct inc_client *c)
 {
+	const unsigned int limit_ms = c->n > 1 ? TRY_MS : CONNECT_MS;
 	const char *why;
-	const struct addrinfo *list = inc_addresses_take(c->addresses, &why);
+	const struct addrinfo *list = inc_addresses_take(c->controllers[c->at].addresses, &why);
 	int ret;
 
 	if (!list) {
 		retry(c, why);
 		return;
 	}
-	ret = inc_racing_start(c->d->base, list, inc_now_ns() + CONNECT_MS * INC_NSEC_PER_MSEC,
+	ret = inc_racing_start(c->d->base, list, inc_now_ns() + limit_ms * INC_NSEC_PER_MSEC,
 			       on_reached, c, &c->racing);
 	if (ret)
 		retry(c, strerror(-ret));
@@ -487,10 +521,40 @@ static void on_timer(void *arg)
 {
 	struct inc_client *c = arg;
 
-	if (c->state == WAITING)
+	if (c->state == WAITING) {
 		start_connect(c);
-	else
+	} else if (c->state == GREETING) {
 		retry(c, "no answer to hello");
+	} else if (++c->silent_pings > SILENT_PINGS) {
+		retry(c, "does not answer");
+	} else {
+		inc_ndjson_send_new(c->conn, inc_message_new(INC_MSG_PING, NULL));
+		inc_timer_arm(c->timer, PING_MS);
+	}
+}
+
+static void close_addresses(struct inc_client *c)
+{
+	for (unsigned int i = 0; i < c->n; i++)
+		inc_addresses_close(c->controllers[i].addresses);
+}
+
+/* Splits the list of controllers, and looks up the addresses of each. */
+static int open_addresses(struct inc_client *c, struct inc_err *err)
+{
+	const char *text = c->d->opt.controller;
+	struct inc_hostports all;
+	int ret = inc_hostports_parse("controller", text, INC_PORT_SWITCHES, &all, err);
+
+	for (c->n = 0; !ret && c->n < all.n; c->n++) {
+		struct controller *to = &c->controllers[c->n];
+		const char *comma = strchrnul(text, ',');
+
+		snprintf(to->text, sizeof(to->text), "%.*s", (int)(comma - text), text);
+		text = comma + 1;
+		ret = inc_addresses_open(c->d->base, to->text, &to->addresses, err);
+	}
+	return ret;
 }
 
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err)
@@ -502,7 +566,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 		return inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 	c->d = d;
 	c->retry_ms = RETRY_MIN_MS;
-	ret = inc_addresses_open(d->base, d->opt.controller, &c->addresses, err);
+	ret = open_addresses(c, err);
 	if (!ret && inc_tls_wanted(&d->opt.tls)) {
 		c->tls = inc_tls_client(&d->opt.tls, err);
 		ret = c->tls ? 0 : -EINVAL;
@@ -521,7 +585,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 fail:
 	inc_timer_free(c->timer);
 	inc_tls_free(c->tls);
-	inc_addresses_close(c->addresses);
+	close_addresses(c);
 	free(c);
 	return ret;
 }
@@ -538,7 +602,7 @@ void inc_client_stop(struct inc_client *c)
 	}
 	inc_timer_free(c->timer);
 	inc_tls_free(c->tls);
-	inc_addresses_close(c->addresses);
+	close_addresses(c);
 	free(c);
 }
 

@@ -102,10 +102,10 @@ static int take_interval(void *seconds, const char *text, struct inc_err *err)
 static const struct inc_opt options[] = {
 	{.name = "controller",
 	 .letter = 'c',
-	 .value = "HOST[:PORT]",
+	 .value = "HOST[:PORT][,...]",
 	 .help = "the controller to ask (default: INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(
 		 INC_PORT_MEMBERS) ")",
-	 INC_OPT_TEXT(struct settings, target.controller, inc_hostport_check)},
+	 INC_OPT_TEXT(struct settings, target.controller, inc_hostports_check)},
 	{.name = "switch",
 	 .letter = 's',
 	 .value = "INSTANCE",

@@ -55,18 +55,6 @@ static int connect_switch(const char *path, uint64_t deadline_ns, struct inc_err
 	return inc_err_set(err, -ret, "switch at %s: %s", path, strerror(-ret));
 }
 
-static int connect_controller(const char *where, unsigned int default_port, struct inc_hostport *at,
-			      uint64_t deadline_ns, struct inc_err *err)
-{
-	struct inc_err why;
-	int ret = inc_hostport_parse("controller", where, default_port, at, err);
-
-	if (ret)
-		return ret;
-	ret = inc_reach(at, deadline_ns, &why);
-	return ret < 0 ? inc_err_set(err, -ret, "controller %s: %s", where, why.msg) : ret;
-}
-
 static int write_line(struct inc_stream *stream, json_t *object, uint64_t deadline_ns)
 {
 	size_t len;
@@ -234,28 +222,26 @@ static json_t *ask_all(struct dialog *d, struct inc_err *err)
 	return data;
 }
 
-/* Connects to the controller, with TLS if there are keys. Returns 0 or -errno. */
+/* Connects to the controller that leads, with TLS if there are keys. Returns 0 or -errno. */
 static int begin_controller(struct dialog *d, unsigned int default_port, struct inc_err *err)
 {
 	const struct incctl_target *target = d->target;
 	struct inc_tls *tls = NULL;
-	struct inc_hostport at;
+	struct inc_hostports all;
+	unsigned int at = 0;
 	struct inc_err why;
-	int fd, ret;
+	int ret = inc_hostports_parse("controller", target->controller, default_port, &all, err);
 
+	if (ret)
+		return ret;
 	if (inc_tls_wanted(&target->tls)) {
 		tls = inc_tls_client(&target->tls, err);
 		if (!tls)
 			return -EINVAL;
 	}
-	fd = ret = connect_controller(target->controller, default_port, &at, d->deadline_ns, err);
-	if (fd >= 0) {
-		ret = inc_stream_open(&d->stream, fd, tls, at.host, d->deadline_ns, -1, &why);
-		if (ret) {
-			close(fd);
-			inc_err_set(err, -ret, "controller %s: %s", target->controller, why.msg);
-		}
-	}
+	ret = inc_stream_reach(&d->stream, &all, &at, tls, d->deadline_ns, true, &why);
+	if (ret)
+		inc_err_set(err, -ret, "controller %s: %s", target->controller, why.msg);
 	inc_tls_free(tls);
 	return ret;
 }

@@ -100,7 +100,7 @@
  * Environment:
  * The library reads these variables for options that are left at their defaults:
  *
- * INCCL_CONTROLLER	HOST or HOST:PORT of the controller (port 52200).
+ * INCCL_CONTROLLER	HOST or HOST:PORT of the controller (port 52200), or a list with commas.
  * INCCL_KEY	File with the key that proves to the controller, by TLS 1.3, who this rank is
  *		(docs/control.md, "Keys").
  * INCCL_TLS_CERT, INCCL_TLS_CERT_KEY, INCCL_TLS_CA
@@ -193,7 +193,7 @@ struct inccl_group_opts {
 	/* Name of the job, the same on every rank: 1 to 64 printable ASCII characters without
 	 * blanks. "default" if the environment has no name either. */
 	const char *job;
-	const char *controller; /* "HOST" or "HOST:PORT" */
+	const char *controller; /* "HOST" or "HOST:PORT", or a list with commas */
 	int rank;               /* this rank, from 0; read only if world_size is not 0 */
 	int world_size;         /* ranks of the job; 0: it and rank come from the environment */
 	/* Own IPv4 address on the fabric. NULL: the library offers all addresses of the machine,
@@ -201,7 +201,7 @@ struct inccl_group_opts {
 	const char *address;
 	const char *interface; /* the interface that has the address, instead of address */
 	/* Time to look up the controller's name and to reach the controller, by whichever of the
-	 * name's addresses answers first. Default: 5000. */
+	 * name's addresses answers first. Default: 5000; with a list of controllers 15000. */
 	unsigned int connect_timeout_ms;
 	/* Time until all ranks have joined. Default: 70000, so that the controller's own limit of
 	 * 60 seconds ends the wait and names the missing ranks. If the process stands still, at

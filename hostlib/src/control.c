@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The connection to the controller: JSON lines over TCP (docs/control.md). */
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,88 +13,14 @@
 #include "lib/base/thread.h"
 #include "hostlib/node/node.h"
 #include "hostlib/src/internal.h"
-#include "lib/net/race.h"
 #include "lib/net/stream_lines.h"
 #include "lib/net/wait.h"
 
 #define BYE_MS 1000 /* time in ms that the controller has to close the connection after BYE */
-
-static void tune(int fd)
-{
-	int one = 1, idle_s = 10;
-
-	/* with these values the death of the controller's machine is detected within about a
-	 * minute */
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-}
-
-int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadline_ns, int stop_fd,
-		       struct inc_stream *stream, struct inc_err *err)
-{
-	struct inc_err why;
-	int ret;
-
-	tune(fd);
-	ret = inc_stream_open(stream, fd, group->tls, group->host, deadline_ns, stop_fd, &why);
-	return ret ? inc_err_set(err, -ret, "controller %s: %s", group->controller, why.msg) : 0;
-}
-
-/* Makes a connected socket the group's stream to the controller. fd may be -errno instead, with the
- * reason in why. */
-static int open_stream(struct inccl_group *group, int fd, const char *why, uint64_t deadline_ns,
-		       struct inc_err *err)
-{
-	int ret;
-
-	if (fd < 0)
-		return inc_err_set(err, -fd, "controller %s: %s", group->controller, why);
-	ret = inccl_control_open(group, fd, deadline_ns, -1, &group->stream, err);
-	if (ret)
-		close(fd);
-	return ret;
-}
-
-int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
-			  unsigned int timeout_ms, struct inc_err *err)
-{
-	const struct inc_hostport *at = &place->controller;
-	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
-	struct inc_err why;
-	int fd;
-
-	if (inc_tls_wanted(&place->tls)) {
-		group->tls = inc_tls_client(&place->tls, err);
-		if (!group->tls)
-			return -EINVAL;
-	}
-	memcpy(group->host, at->host, sizeof(group->host));
-	snprintf(group->controller, sizeof(group->controller), "%s:%s", at->host, at->port);
-	fd = inc_reach(at, deadline_ns, &why);
-	return open_stream(group, fd, why.msg, deadline_ns, err);
-}
-
-int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
-				 unsigned int timeout_ms, struct inc_err *err)
-{
-	uint64_t deadline_ns = deadline_after_ms(timeout_ms);
-	struct sockaddr_storage peer = other->peer;
-	const struct addrinfo one = {
-		.ai_family = peer.ss_family,
-		.ai_socktype = SOCK_STREAM,
-		.ai_addr = (struct sockaddr *)&peer,
-		.ai_addrlen = other->peer_len,
-	};
-	int fd;
-
-	memcpy(group->controller, other->controller, sizeof(group->controller));
-	memcpy(group->host, other->host, sizeof(group->host));
-	group->tls = other->tls ? inc_tls_hold(other->tls) : NULL;
-	fd = inc_race_run(&one, deadline_ns);
-	return open_stream(group, fd, fd < 0 ? strerror(-fd) : NULL, deadline_ns, err);
-}
+/* Of several controllers, one that sends nothing for SILENT_MS is lost, although its pings are
+ * asked for. Its machine may have died without a word. */
+#define PING_MS   500
+#define SILENT_MS 2500
 
 int inccl_control_send(struct inccl_group *group, enum inc_message_id id, const void *msg)
 {
@@ -494,6 +417,46 @@ bool inccl_control_report_all(struct inccl_group *group)
 	return !stopping;
 }
 
+/* Reads all that the controller has sent. Returns -EAGAIN if the connection goes on, else 0 if it
+ * is lost and may be made again, or -EPROTO if the group ends. *any: something has come. */
+static int take_all(struct inccl_group *group, struct inc_lines *lines, bool *any)
+{
+	struct inc_err err;
+	char why[256];
+	ssize_t n;
+
+	for (*any = false; (n = receive(group, lines, &err)) > 0; *any = true) {
+		if (receive_lines(group, lines, &err)) {
+			snprintf(why, sizeof(why),
+				 "sent something that is not our protocol: %.200s", err.msg);
+			lose(group, EPROTO, why);
+			return -EPROTO;
+		}
+	}
+	if (n == -EAGAIN)
+		return n;
+	lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
+	return 0;
+}
+
+/* Asks one of several controllers for a sign of life. Returns false if it has given none for too
+ * long. */
+static bool ping(struct inccl_group *group, struct inc_awake *awake, uint64_t *came_at_ns)
+{
+	const uint64_t now_ns = inc_awake_now_ns(awake);
+
+	if (!*came_at_ns)
+		*came_at_ns = now_ns;
+	if (now_ns - *came_at_ns > SILENT_MS * INC_NSEC_PER_MSEC) {
+		lose(group, ETIMEDOUT, "does not answer");
+		return false;
+	}
+	pthread_mutex_lock(&group->lock);
+	inccl_control_send(group, INC_MSG_PING, NULL);
+	pthread_mutex_unlock(&group->lock);
+	return true;
+}
+
 /* Serves the connection to the controller. Returns true if it is lost and may be made again, or
  * false if the group ends. */
 static bool serve(struct inccl_group *group, struct inc_lines *lines)
@@ -502,27 +465,24 @@ static bool serve(struct inccl_group *group, struct inc_lines *lines)
 		{.fd = group->stream.fd, .events = POLLIN},
 		{.fd = group->stop_fd, .events = POLLIN},
 	};
-	struct inc_err err;
-	char why[256];
-	ssize_t n;
+	const int wait_ms = group->controllers.n > 1 ? PING_MS : -1;
+	struct inc_awake awake = {};
+	uint64_t came_at_ns = 0; /* when the controller has sent something; 0: unknown */
+	bool any;
+	int n;
 
 	for (;;) {
 		/* the stream is read before poll(), because TLS may have data that it has read
 		 * already */
-		while ((n = receive(group, lines, &err)) > 0)
-			if (receive_lines(group, lines, &err)) {
-				snprintf(why, sizeof(why),
-					 "sent something that is not our protocol: %.200s",
-					 err.msg);
-				lose(group, EPROTO, why);
-				return false;
-			}
-		if (n != -EAGAIN) {
-			lose(group, n ? -n : ECONNRESET, n ? err.msg : "closed the connection");
+		n = take_all(group, lines, &any);
+		if (n != -EAGAIN)
+			return !n;
+		if (any)
+			came_at_ns = 0;
+		n = inc_wait_poll(pfd, 2, wait_ms);
+		if (!n && !ping(group, &awake, &came_at_ns))
 			return true;
-		}
-		if (inc_wait_poll(pfd, 2, -1) > 0 && pfd[1].revents &&
-		    !inccl_control_report_all(group))
+		if (n > 0 && pfd[1].revents && !inccl_control_report_all(group))
 			return false;
 	}
 }

@@ -112,7 +112,7 @@ static int resolve_controller(const struct inccl_group_opts *opts, struct inccl_
 		return inc_err_set(err, EINVAL,
 				   "controller: neither given nor in the environment "
 				   "(INCCL_CONTROLLER)");
-	return inc_hostport_parse("controller", text, INC_PORT_MEMBERS, &place->controller, err);
+	return inc_hostports_parse("controller", text, INC_PORT_MEMBERS, &place->controllers, err);
 }
 
 int inccl_place_resolve(const struct inccl_group_opts *opts, struct inccl_place *place,

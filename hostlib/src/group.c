@@ -221,8 +221,7 @@ int inccl_group_create(const struct inccl_group_opts *given, struct inccl_group 
 	}
 	group->shares_memory = shares_memory && !opts.no_node;
 	group->rails.chosen = place.address || place.interface;
-	ret = inccl_control_connect(group, &place, opts.connect_timeout_ms ?: CONNECT_TIMEOUT_MS,
-				    &err);
+	ret = inccl_control_connect(group, &place, opts.connect_timeout_ms, &err);
 	if (ret)
 		goto free_group;
 	ret = inccl_control_start(group);

@@ -32,6 +32,7 @@
 #include "hostlib/src/rails.h"
 
 #define CONNECT_TIMEOUT_MS   5000
+#define CONNECT_SEVERAL_MS   15000 /* with several controllers, of which one must lead first */
 #define CREATE_TIMEOUT_MS    70000
 #define OPERATION_TIMEOUT_MS 30000
 /* A collective's time limit while the controller is lost. It is short, because no one then reports
@@ -100,9 +101,11 @@ struct inccl_group {
 	int rank;
 	int world_size;
 	uint32_t addr;        /* own address in network order, which the controller has chosen */
-	char controller[280]; /* name of the controller, for texts of errors */
-	struct inccl_rails rails; /* the NICs of this host, if it has several */
-	uint32_t number;          /* the number by which the controller knows the group */
+	char controller[280]; /* name of the present controller, for texts of errors */
+	struct inc_hostports controllers;
+	unsigned int controller_at; /* number of the present one; it changes under the lock */
+	struct inccl_rails rails;   /* the NICs of this host, if it has several */
+	uint32_t number;            /* the number by which the controller knows the group */
 	bool shares_memory; /* this rank is willing to share memory with ranks of its machine */
 	/* this machine's ranks that share memory (hostlib/node); NULL: this rank shares none */
 	struct inccl_node *node;
@@ -111,7 +114,7 @@ struct inccl_group {
 	/* connection to the controller; its fd is -1 if there is none */
 	struct inc_stream stream;
 	struct inc_tls *tls; /* TLS keys, which the group owns; NULL: no TLS */
-	char host[256];      /* host name of the controller, as the caller gave it */
+	char host[256];      /* host name of the present controller, as the caller gave it */
 	/* the controller's address, for a new connection after a loss */
 	struct sockaddr_storage peer;
 	socklen_t peer_len;
@@ -414,7 +417,7 @@ void inccl_log_deliver(struct inccl_log *log);
 /* env.c. The settings of a group, as options and environment give them. */
 struct inccl_place {
 	char job[INC_CONTROL_NAME_LEN];
-	struct inc_hostport controller;
+	struct inc_hostports controllers;
 	int rank;
 	int world_size;
 	/* own address as text, which belongs to the options or to the environment */
@@ -431,18 +434,13 @@ int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err);
 int inccl_env_channels(unsigned int *channels, struct inc_err *err);
 int inccl_env_node(bool *shares_memory, struct inc_err *err);
 
-/* control.c: the connection to the controller. */
-/* Makes a stream to the controller of a connected socket, with TLS if the group has keys. The
- * stream belongs to the caller. stop_fd is that of inc_stream_open(). Returns 0, or -errno with the
- * reason in err; the caller then still owns the socket. */
-int inccl_control_open(const struct inccl_group *group, int fd, uint64_t deadline_ns, int stop_fd,
-		       struct inc_stream *stream, struct inc_err *err);
+/* control.c, and resume.c, which connects: the connection to the controller. */
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,
 			  unsigned int timeout_ms, struct inc_err *err);
 /* Sets group->link, which no other function does. Called under the group's lock. */
 void inccl_control_set_link(struct inccl_group *group, enum inccl_link to);
 /* Connects a new group to the same controller as another group. */
-int inccl_control_connect_beside(struct inccl_group *group, const struct inccl_group *other,
+int inccl_control_connect_beside(struct inccl_group *group, struct inccl_group *other,
 				 unsigned int timeout_ms, struct inc_err *err);
 /* These functions start and stop the thread that reads from the controller. */
 int inccl_control_start(struct inccl_group *group);

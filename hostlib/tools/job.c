@@ -49,9 +49,9 @@ const struct inc_opt job_options[] = {
 	INC_OPT_HEADING("The job (default: the environment, INCCL_* and then the launcher's "
 			"variables):"),
 	{.name = "controller",
-	 .value = "HOST[:PORT]",
+	 .value = "HOST[:PORT][,...]",
 	 .help = "the controller to join (port " INC_STR(INC_PORT_MEMBERS) ")",
-	 INC_OPT_TEXT(struct job, group_opts.controller, inc_hostport_check)},
+	 INC_OPT_TEXT(struct job, group_opts.controller, inc_hostports_check)},
 	{.name = "job",
 	 .value = "NAME",
 	 .help = "name of the job, the same on all its ranks",

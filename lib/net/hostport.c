@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "lib/base/opt.h"
 #include "lib/base/os.h"
 #include "lib/net/hostport.h"
 
@@ -79,6 +80,42 @@ int inc_hostport_check(const char *text, struct inc_err *err)
 {
 	struct inc_hostport at;
 	const char *why = take_text(text, 1, INC_PORT_MEMBERS, &at);
+
+	return why ? inc_err_set(err, EINVAL, "'%.300s': %s", text, why) : 0;
+}
+
+/* Parses the list of controllers. Returns the reason why the text is invalid; NULL: it is valid. */
+static const char *take_list(const char *text, unsigned int default_port, struct inc_hostports *out)
+{
+	char one[INC_HOSTPORT_TEXT_BYTES];
+	const char *why = NULL;
+
+	for (out->n = 0; !why && text; out->n++) {
+		const char *comma = strchrnul(text, ',');
+
+		if (out->n == INC_HOSTPORTS_MAX)
+			return "more than " INC_STR(INC_HOSTPORTS_MAX) " controllers";
+		if ((size_t)snprintf(one, sizeof(one), "%.*s", (int)(comma - text), text) >=
+		    sizeof(one))
+			return "not HOST or HOST:PORT";
+		why = take_text(one, 1, default_port, &out->at[out->n]);
+		text = *comma ? comma + 1 : NULL;
+	}
+	return why;
+}
+
+int inc_hostports_parse(const char *what, const char *text, unsigned int default_port,
+			struct inc_hostports *out, struct inc_err *err)
+{
+	const char *why = take_list(text, default_port, out);
+
+	return why ? inc_err_set(err, EINVAL, "%s '%.300s': %s", what, text, why) : 0;
+}
+
+int inc_hostports_check(const char *text, struct inc_err *err)
+{
+	struct inc_hostports all;
+	const char *why = take_list(text, INC_PORT_MEMBERS, &all);
 
 	return why ? inc_err_set(err, EINVAL, "'%.300s': %s", text, why) : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parses the address of a controller: HOST, HOST:PORT, [IPv6]:PORT, [IPv6] or IPv6. */
+/* Parses the address of a controller: HOST, HOST:PORT, [IPv6]:PORT, [IPv6] or IPv6; and a list of
+ * controllers, of which one leads. */
 #ifndef INC_HOSTPORT_H
 #define INC_HOSTPORT_H
 
@@ -17,6 +18,9 @@ struct inc_hostport {
 			   wanted */
 };
 
+/* Room for the longest text of an address, "[host]:port" and its NUL. */
+#define INC_HOSTPORT_TEXT_BYTES (256 + sizeof("[]:65535"))
+
 /*
  * Splits text into host and port. If the text has no port, the result gets default_port. what is
  * the name of the text in error messages ("controller"). Returns 0, or -EINVAL with a message.
@@ -26,6 +30,19 @@ int inc_hostport_parse(const char *what, const char *text, unsigned int default_
 
 /* Checks that text has the form of a controller's address, without looking up its name. */
 int inc_hostport_check(const char *text, struct inc_err *err);
+
+/* The controllers of a list HOST[:PORT][,HOST[:PORT]...]. */
+#define INC_HOSTPORTS_MAX 8
+struct inc_hostports {
+	unsigned int n;
+	struct inc_hostport at[INC_HOSTPORTS_MAX];
+};
+
+/* Parses a list of controllers, like inc_hostport_parse(). */
+int inc_hostports_parse(const char *what, const char *text, unsigned int default_port,
+			struct inc_hostports *out, struct inc_err *err);
+/* Checks that text is a list of controllers, without looking up their names. */
+int inc_hostports_check(const char *text, struct inc_err *err);
 
 struct addrinfo;
 struct sockaddr;

@@ -266,6 +266,42 @@ static void hostport(void **state)
 	}
 }
 
+static void hostport_list(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned int n; /* number of controllers; 0: the text is invalid */
+	} lists[] = {
+		{"h", 1},
+		{"h,g:7,[fe80::1]:9", 3},
+		{"a,b,c,d,e,f,g,h", 8},
+		{"a,b,c,d,e,f,g,h,i", 0},
+		{"", 0},
+		{",", 0},
+		{"h,", 0},
+		{",h", 0},
+		{"h,,g", 0},
+		{"h,g:0", 0},
+	};
+	struct inc_hostports all;
+	struct inc_err err;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		int ret = inc_hostports_parse("controller", lists[i].text, 52200, &all, &err);
+
+		assert_int_equal(ret, lists[i].n ? 0 : -EINVAL);
+		assert_int_equal(inc_hostports_check(lists[i].text, &err), ret);
+		if (lists[i].n)
+			assert_int_equal(all.n, lists[i].n);
+	}
+	assert_int_equal(inc_hostports_parse("controller", "h,g:7,[fe80::1]:9", 52200, &all, &err),
+			 0);
+	assert_string_equal(all.at[0].port, "52200");
+	assert_string_equal(all.at[1].host, "g");
+	assert_string_equal(all.at[1].port, "7");
+	assert_string_equal(all.at[2].host, "fe80::1");
+}
+
 static void listen_address(void **state)
 {
 	static const struct {
@@ -388,13 +424,13 @@ static void ms_until(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(icrc_captured),  cmocka_unit_test(icrc_against_zlib),
-		cmocka_unit_test(crc_in_parts),   cmocka_unit_test(crc_cleans_registers),
-		cmocka_unit_test(opcode_shapes),  cmocka_unit_test(yaml_documents),
-		cmocka_unit_test(yaml_nodes),     cmocka_unit_test(hostport),
-		cmocka_unit_test(listen_address), cmocka_unit_test(ms_until),
-		cmocka_unit_test(printable),      cmocka_unit_test(error_text),
-		cmocka_unit_test(log_line),
+		cmocka_unit_test(icrc_captured), cmocka_unit_test(icrc_against_zlib),
+		cmocka_unit_test(crc_in_parts),  cmocka_unit_test(crc_cleans_registers),
+		cmocka_unit_test(opcode_shapes), cmocka_unit_test(yaml_documents),
+		cmocka_unit_test(yaml_nodes),    cmocka_unit_test(hostport),
+		cmocka_unit_test(hostport_list), cmocka_unit_test(listen_address),
+		cmocka_unit_test(ms_until),      cmocka_unit_test(printable),
+		cmocka_unit_test(error_text),    cmocka_unit_test(log_line),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

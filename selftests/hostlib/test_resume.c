@@ -22,6 +22,7 @@
 #define MAX_FD  256
 /* an empty answer; HANG_UP, which is empty too, is recognised by its address */
 #define NOTHING   ""
+#define PONG      "{\"type\":\"pong\"}\n"
 #define RESUMED   "{\"type\":\"resumed\",\"group\":7}\n"
 #define DESTROYED "{\"type\":\"D\",\"communicator\":12}\n"
 #define CONN_1                                                                            \
@@ -274,6 +275,49 @@ static void keepalive_after_a_resume(void **state)
 	end(r);
 }
 
+/* Of two controllers the first one accepts connections and does not answer. The member joins at the
+ * second one. When that one hangs up and is silent, too, a third attempt finds it again. */
+static void several_controllers(void **state)
+{
+	const char *const answers[] = {PONG,    JOINED,    CONN("5", "1024", "8"),
+				       STARTED, HANG_UP,   PONG,
+				       RESUMED, DESTROYED, NULL};
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .log = on_line, .log_ctx = &the_rank,
+		   .job = "t", .address = "127.0.0.1", .create_timeout_ms = PATIENT_MS);
+	static const char *const silence[] = {NULL};
+	struct rank *r = &the_rank;
+	struct fake_controller silent;
+	char list[64];
+
+	memset(r, 0, sizeof(*r));
+	fake_controller_start(&silent, silence, false);
+	fake_controller_start(&r->controller, answers, false);
+	snprintf(list, sizeof(list), "127.0.0.1:%u,127.0.0.1:%u", silent.port, r->controller.port);
+	opts.controller = list;
+	assert_int_equal(inccl_group_create(&opts, &r->group), 0);
+	r->comm = add(r, 0);
+	until(&r->back);
+	assert_int_equal(inccl_communicator_destroy(r->comm), 0);
+	end(r);
+	fake_controller_stop(&silent);
+	assert_non_null(strstr(silent.received, "\"type\":\"ping\""));
+	assert_null(strstr(silent.received, "\"type\":\"J"));
+	assert_null(strstr(silent.received, "resume"));
+}
+
+/* If none of the controllers answers, the error says so and names the last one. */
+static void no_controller_of_several(void **state)
+{
+	char error[256] = "";
+	INCCL_OPTS(inccl_group_opts, opts, .world_size = 1, .address = "127.0.0.1",
+		   .controller = "127.0.0.1:1,127.0.0.1:2", .connect_timeout_ms = HASTY_MS,
+		   .error = error, .error_size = sizeof(error));
+	struct inccl_group *group;
+
+	assert_int_equal(inccl_group_create(&opts, &group), -ECONNREFUSED);
+	assert_non_null(strstr(error, "none of 2 controllers answers; the last one, 127.0.0.1:"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +327,8 @@ int main(void)
 		cmocka_unit_test(controller_without_room),
 		cmocka_unit_test(no_orphan_after_a_resume),
 		cmocka_unit_test(keepalive_after_a_resume),
+		cmocka_unit_test(several_controllers),
+		cmocka_unit_test(no_controller_of_several),
 	};
 
 	alarm(LIMIT_S);
