@@ -145,7 +145,7 @@ LIBEVENT := -levent_extra -levent_core
 EVENT_LIBS := $(LIBEVENT) $(TLS_LIBS)
 # Tests name no libraries: the linker keeps those that are called.
 TEST_LIBS := -Wl,--as-needed -lcmocka -lxdp -lbpf -lelf -libverbs $(LIBEVENT) -ljansson -lyaml -lisal -lssl -lcrypto \
-	-lsqlite3 -lcap -lmnl -lz -ldl -lm -lpthread
+	-lsqlite3 -lcurl -lcap -lmnl -lz -ldl -lm -lpthread
 
 # A suite's program of address or plain objects: $(eval $(call test_address,SUITE,NAME,SOURCES OF THE TREE)).
 # The program's own source is selftests/SUITE/NAME.c; LIB is always linked.

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include <stdbool.h>
+#include "controller/store/etcd.h"
 #include "lib/base/opt.h"
 #include "lib/metric/metric.h"
 #include "lib/net/tls.h"
@@ -35,7 +36,8 @@ int inc_topology_check(const char *path, bool json);
 struct inc_ctl_options {
 	const char *topology;
 	bool check;           /* only check the topology file */
-	const char *database; /* path of the database; "none": no database */
+	const char *database; /* path of the database, or etcd://...; "none": no database */
+	struct inc_etcd_files etcd;
 	const char *listen;
 	unsigned int member_port;
 	unsigned int switch_port;

@@ -16,6 +16,7 @@
 #include "lib/base/clock.h"
 #include "controller/net/ctl.h"
 #include "controller/net/address_limit.h"
+#include "controller/store/lease.h"
 #include "lib/base/log.h"
 #include "lib/base/notify.h"
 #include "lib/base/opt.h"
@@ -36,12 +37,23 @@ static const struct inc_opt options[] = {
 	{.name = "database",
 	 .value = "FILE",
 	 .preset = INC_PERSIST_DEFAULT,
-	 .help = "where groups and communicators are kept, so that they outlive the controller; it "
-		 "is "
-		 "made where it is not there, and one controller at a time can have it; none: "
-		 "nothing "
-		 "is kept",
-	 INC_OPT_TEXT(struct inc_ctl_options, database, inc_path_check)},
+	 .help = "where groups and communicators are kept, so that they outlive the controller; "
+		 "none: nowhere. A file is made where it is not there, and one controller at a "
+		 "time "
+		 "can have it. Of the controllers of etcd://HOST[:PORT][,...]/PREFIX one leads",
+	 INC_OPT_TEXT(struct inc_ctl_options, database, inc_database_check)},
+	{.name = "etcd-ca",
+	 .value = "FILE",
+	 .help = "PEM file with the CA of the etcd's certificates: use HTTPS (default: HTTP)",
+	 INC_OPT_TEXT(struct inc_ctl_options, etcd.ca, inc_path_check)},
+	{.name = "etcd-cert",
+	 .value = "FILE",
+	 .help = "PEM file with the certificate for the etcd",
+	 INC_OPT_TEXT(struct inc_ctl_options, etcd.cert, inc_path_check)},
+	{.name = "etcd-key",
+	 .value = "FILE",
+	 .help = "PEM file with the private key of that certificate",
+	 INC_OPT_TEXT(struct inc_ctl_options, etcd.key, inc_path_check)},
 	{.name = "listen",
 	 .value = "ADDR",
 	 .preset = "0.0.0.0",
@@ -136,6 +148,13 @@ static int check_options(void *settings)
 		return 0;
 	if (opt->member_port && opt->member_port == opt->switch_port)
 		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
+	if ((opt->etcd.ca || opt->etcd.cert || opt->etcd.key) && !inc_etcd_wanted(opt->database))
+		return inc_usage(
+			"--etcd-ca, --etcd-cert and --etcd-key need --database etcd://...");
+	if (!opt->etcd.cert != !opt->etcd.key)
+		return inc_usage("--etcd-cert and --etcd-key need each other");
+	if (opt->etcd.cert && !opt->etcd.ca)
+		return inc_usage("--etcd-cert needs --etcd-ca");
 	if (opt->insecure && inc_tls_wanted(&opt->tls))
 		return inc_usage("--insecure and keys exclude each other");
 	if (!opt->insecure && !inc_tls_wanted(&opt->tls) && strncmp(opt->listen, "127.", 4))
@@ -281,6 +300,54 @@ static int show_figures(struct inc_ctl *ctl, struct inc_err *err)
 				&ctl->scrape, err);
 }
 
+static void on_elected(void *arg)
+{
+	const struct inc_ctl *ctl = arg;
+
+	event_base_loopbreak(ctl->base);
+}
+
+/* Begins the program again, so that it stands by. Nothing else of this process may act meanwhile,
+ * not even code that is about to send a message. All connections are closed first, so that peers
+ * try the next controller. A signal ends the program until its new handlers are there. */
+static void __attribute__((noreturn)) on_lost(void *arg, const char *why)
+{
+	const struct inc_ctl *ctl = arg;
+
+	inc_error("%s; this controller does not lead any more, and begins again", why);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGINT, SIG_DFL);
+	close_range(STDERR_FILENO + 1, ~0U, 0);
+	execv("/proc/self/exe", ctl->argv);
+	inc_error("cannot begin again: %s", strerror(errno));
+	_exit(1);
+}
+
+/* Waits until this controller leads. Returns 0, -ECANCELED after a signal that ends the program, or
+ * -errno with the reason. */
+static int stand_by(struct inc_ctl *ctl, struct inc_err *err)
+{
+	static const struct inc_lease_ops ops = {.elected = on_elected, .lost = on_lost};
+	int ret = inc_lease_start(ctl->base, ctl->opt.database, &ctl->opt.etcd, &ops, ctl,
+				  &ctl->lease, err);
+
+	if (ret)
+		return ret;
+	/* the service manager need not wait until this controller leads */
+	inc_notify_ready();
+	if (inc_loop.run(ctl->base))
+		return inc_err_set(err, EIO, "the event loop failed");
+	return inc_lease_leads(ctl->lease) ? 0 : -ECANCELED;
+}
+
+static int open_database(struct inc_ctl *ctl, struct inc_err *err)
+{
+	return ctl->lease ? inc_persist_start_etcd(&ctl->core, ctl->base, ctl->lease,
+						   &ctl->persisted, &ctl->persist, err)
+			  : inc_persist_start(&ctl->core, ctl->base, ctl->opt.database,
+					      &ctl->persisted, &ctl->persist, err);
+}
+
 static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 {
 	int ret;
@@ -292,10 +359,12 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 	}
 	ret = inc_links_init(ctl);
 	ret = ret ?: inc_reload_start(ctl);
-	ret = ret ?: inc_carry_start(ctl, err);
-	ret = ret
-		      ?: inc_persist_start(&ctl->core, ctl->base, ctl->opt.database,
-					   &ctl->persisted, &ctl->persist, err);
+	if (!ret && hear_signals(ctl))
+		ret = inc_err_set(err, ENOMEM, "out of memory");
+	/* before the core begins, because its time limits count from then on */
+	if (!ret && inc_etcd_wanted(ctl->opt.database))
+		ret = stand_by(ctl, err);
+	ret = ret ?: inc_carry_start(ctl, err) ?: open_database(ctl, err);
 	if (ret)
 		return ret;
 	/* groups from the database have time limits, so the core's timer is started before any peer
@@ -327,9 +396,6 @@ static int serve(struct inc_ctl *ctl, struct inc_err *err)
 	if (!ctl->base || inc_timeouts_start(&ctl->timeouts, ctl->base))
 		goto out;
 	ret = start_parts(ctl, err);
-	if (ret)
-		goto out;
-	ret = hear_signals(ctl);
 	if (ret)
 		goto out;
 	ret = -EIO; /* if one of the following calls fails, it sets err to the reason */
@@ -369,6 +435,7 @@ out:
 		if (ctl->signals[i])
 			event_free(ctl->signals[i]);
 	free_parts(ctl);
+	inc_lease_stop(ctl->lease);
 	inc_timeouts_stop(&ctl->timeouts);
 	if (ctl->base)
 		event_base_free(ctl->base);
@@ -378,7 +445,7 @@ out:
 
 int main(int argc, char **argv)
 {
-	struct inc_ctl ctl = {};
+	struct inc_ctl ctl = {.argv = argv};
 	struct inc_err err;
 	int ret;
 
@@ -402,6 +469,8 @@ int main(int argc, char **argv)
 	ret = share_descriptors(&ctl, &err);
 	if (!ret)
 		ret = serve(&ctl, &err);
+	if (ret == -ECANCELED)
+		ret = 0;
 	if (ret)
 		inc_error("%s", err.msg);
 	inc_topology_free(ctl.topo);

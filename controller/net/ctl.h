@@ -41,6 +41,7 @@ struct inc_client;
 struct inc_page;
 struct inc_query;
 struct inc_address_limit;
+struct inc_lease;
 struct inc_switch_link;
 struct inc_timer;
 
@@ -52,6 +53,7 @@ struct inc_ctl_switch {
 
 struct inc_ctl {
 	struct inc_ctl_options opt;
+	char **argv; /* the program's arguments, with which it begins again */
 	struct event_base *base;
 	struct inc_timeouts timeouts;
 	struct inc_topology *topo;
@@ -76,6 +78,7 @@ struct inc_ctl {
 	unsigned int max_links;
 	LIST_HEAD(, inc_query) queries;
 	uint64_t next_query;
+	struct inc_lease *lease;     /* lease by which this controller leads; NULL: it needs none */
 	struct inc_persist *persist; /* writer of the database; NULL: the controller has none */
 	struct inc_persist_counts persisted;
 	uint64_t started_at_ms;

@@ -85,6 +85,22 @@ out:
 	return ret;
 }
 
+/* Replaces the topology of a controller that stands by. Nothing uses it yet. Returns 0 or
+ * -ENOMEM. */
+static int replace_unused(struct inc_ctl *ctl, struct inc_topology *topo)
+{
+	struct inc_ctl_switch *sides = calloc(topo->n_switches, sizeof(*sides));
+
+	if (!sides)
+		return -ENOMEM;
+	free(ctl->switches);
+	ctl->switches = sides;
+	ctl->max_links += topo->n_switches - ctl->topo->n_switches;
+	inc_topology_free(ctl->topo);
+	ctl->topo = topo;
+	return 0;
+}
+
 /* Logs what was draining and is no part of the next topology. Returns whether there is any. */
 static bool log_drained(const struct inc_topology *topo, const struct inc_topo_map *map)
 {
@@ -216,9 +232,11 @@ static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int s
 {
 	unsigned int changes[INC_N_TOPO_CHANGES] = {};
 	struct inc_topology *before = inc_topology_copy(ctl->topo);
-	const unsigned int listed = topo->n_hosts, switches = topo->n_switches;
-	int ret = before ? replace(ctl, topo) : -ENOMEM;
+	const unsigned int listed = topo->n_hosts - topo->n_nics, switches = topo->n_switches;
+	int ret = -ENOMEM;
 
+	if (before)
+		ret = ctl->core.topo ? replace(ctl, topo) : replace_unused(ctl, topo);
 	if (ret) {
 		inc_topology_free(before);
 		return inc_err_set(err, -ret, "reloading the topology: out of memory");

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include "controller/core/action.h"
 #include "controller/core/core.h"
+#include "controller/store/lease.h"
 #include "controller/store/persist.h"
 #include "controller/store/store_priv.h"
 #include "lib/base/log.h"
@@ -21,6 +22,7 @@
 struct inc_persist {
 	struct inc_core *core;
 	struct inc_store *store;
+	struct inc_lease *lease; /* lease by which this controller leads; NULL: it needs none */
 	char *path;
 	struct inc_persist_counts *counts;
 	/* Actions that name the rows that have changed since the last transaction. */
@@ -86,6 +88,9 @@ static int write_changes(struct inc_persist *persist, struct inc_err *err)
 	}
 	inc_store_rollback(persist->store);
 	persist->counts->unstored++;
+	/* without memory for its rows this controller must not send what another one cannot read */
+	if (persist->lease)
+		inc_lease_lose(persist->lease, err->msg);
 	return ret;
 }
 
@@ -119,6 +124,8 @@ void inc_persist_before_send(struct inc_persist *persist)
 	 * timer tries again, and objects that must be stored before they begin. */
 	if (persist && !persist->failing)
 		inc_persist_now(persist, &err);
+	if (persist)
+		inc_lease_check(persist->lease);
 }
 
 static void on_timer(void *arg)
@@ -138,16 +145,12 @@ static void make_directory(void)
 	mkdir(dir, 0700);
 }
 
-int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
-		      struct inc_persist_counts *counts, struct inc_persist **out,
-		      struct inc_err *err)
+/* Makes the object, without its store. Even after an error the caller stops *out. */
+static int make(struct inc_core *core, struct event_base *base, const char *path,
+		struct inc_persist_counts *counts, struct inc_persist **out, struct inc_err *err)
 {
 	struct inc_persist *persist;
-	bool fresh;
-	int ret;
 
-	if (strcmp(path, INC_PERSIST_NOTHING) == 0)
-		return 0;
 	*out = persist = calloc(1, sizeof(*persist));
 	if (!persist)
 		return inc_err_set(err, ENOMEM, "out of memory");
@@ -158,16 +161,22 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 	persist->timer = inc_timer_new(base, on_timer, persist);
 	if (!persist->path || !persist->timer)
 		return inc_err_set(err, ENOMEM, "out of memory");
-	if (strcmp(path, INC_PERSIST_DEFAULT) == 0)
-		make_directory();
-	ret = inc_store_open(path, &persist->store, &fresh, err);
-	ret = ret ?: inc_restore(core, path, persist->store, err);
-	/* restored objects are in the file already, and no peer receives a message about them */
+	return 0;
+}
+
+/* Restores the objects of the database, which is open, and writes it for the first time. */
+static int begin(struct inc_persist *persist, bool fresh, struct inc_err *err)
+{
+	struct inc_core *core = persist->core;
+	int ret = inc_restore(core, persist->path, persist->store, err);
+
+	/* restored objects are in the database already, and no peer receives a message about
+	 * them */
 	inc_actions_free(&core->actions.list);
 	if (ret)
 		return ret;
-	/* If the file is new, a communicator that it lacks may come from an earlier controller and
-	 * may still run. */
+	/* If the database is new, a communicator that it lacks may come from an earlier controller
+	 * and may still run. */
 	core->knows_all = !fresh;
 	core->actions.stores = true;
 	/* the first transaction writes everything, which removes rows of objects that could not be
@@ -176,6 +185,38 @@ int inc_persist_start(struct inc_core *core, struct event_base *base, const char
 	ret = write_changes(persist, err);
 	persist->behind = ret;
 	return ret;
+}
+
+int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
+		      struct inc_persist_counts *counts, struct inc_persist **out,
+		      struct inc_err *err)
+{
+	bool fresh = false;
+	int ret;
+
+	if (strcmp(path, INC_PERSIST_NOTHING) == 0)
+		return 0;
+	ret = make(core, base, path, counts, out, err);
+	if (ret)
+		return ret;
+	if (strcmp(path, INC_PERSIST_DEFAULT) == 0)
+		make_directory();
+	ret = inc_store_open(path, &(*out)->store, &fresh, err);
+	return ret ?: begin(*out, fresh, err);
+}
+
+int inc_persist_start_etcd(struct inc_core *core, struct event_base *base, struct inc_lease *lease,
+			   struct inc_persist_counts *counts, struct inc_persist **out,
+			   struct inc_err *err)
+{
+	bool fresh = false;
+	int ret = make(core, base, inc_etcd_name(inc_lease_etcd(lease)), counts, out, err);
+
+	if (ret)
+		return ret;
+	(*out)->lease = lease;
+	ret = inc_store_open_etcd(lease, &(*out)->store, &fresh, err);
+	return ret ?: begin(*out, fresh, err);
 }
 
 void inc_persist_stop(struct inc_persist *persist)

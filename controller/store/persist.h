@@ -7,6 +7,9 @@
  * written, nothing new begins, and communicators continue to run. The core's state stays right, and
  * the whole file is written as soon as that is possible.
  *
+ * A database in etcd is written in the same way, and the loop waits for the answer. But a
+ * transaction that fails ends this controller's lead at once, before any message is sent (lease.h).
+ *
  * Without a database the pointer is NULL, and all functions do nothing. Everything runs on the
  * thread of the controller's loop.
  */
@@ -41,6 +44,12 @@ struct inc_persist_counts { /* so far */
 int inc_persist_start(struct inc_core *core, struct event_base *base, const char *path,
 		      struct inc_persist_counts *counts, struct inc_persist **persist,
 		      struct inc_err *err);
+/* Does the same with the database of the etcd in which this controller has the lead. lease must
+ * outlive *persist. */
+struct inc_lease;
+int inc_persist_start_etcd(struct inc_core *core, struct event_base *base, struct inc_lease *lease,
+			   struct inc_persist_counts *counts, struct inc_persist **persist,
+			   struct inc_err *err);
 /* Stops writing to the database. Objects that end with the controller stay in it. */
 void inc_persist_stop(struct inc_persist *persist);
 
@@ -54,7 +63,7 @@ void inc_persist_lost(struct inc_persist *persist);
  * written. */
 int inc_persist_now(struct inc_persist *persist, struct inc_err *err);
 /* Writes all changes to the database before a message is sent. After a failed transaction it does
- * nothing. */
+ * nothing. It does not return if this controller does not lead any more. */
 void inc_persist_before_send(struct inc_persist *persist);
 
 #endif

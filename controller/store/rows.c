@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The columns of the controller's database (rows.h). Read by store.c. */
+/* The columns of the controller's database (rows.h). Read by store_sqlite.c and
+ * store_etcd.c. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
 #include "controller/store/rows.h"
@@ -125,3 +130,115 @@ const struct inc_kept_layout inc_kept_layouts[INC_N_KEPT_TABLES] = {
 	[INC_KEPT_NODES] = LAYOUT(nodes, inc_kept_node, 2),
 	[INC_KEPT_MEMBERS] = LAYOUT(members, inc_kept_member, 2),
 };
+
+uint32_t inc_kept_load(const struct inc_kept_column *column, const void *at)
+{
+	switch (column->size) {
+	case 1:
+		return *(const uint8_t *)at;
+	case 2:
+		return *(const uint16_t *)at;
+	default:
+		return *(const uint32_t *)at;
+	}
+}
+
+void inc_kept_set(const struct inc_kept_column *column, void *at, uint32_t value)
+{
+	switch (column->size) {
+	case 1:
+		*(uint8_t *)at = value;
+		break;
+	case 2:
+		*(uint16_t *)at = value;
+		break;
+	default:
+		*(uint32_t *)at = value;
+	}
+}
+
+void inc_kept_key_text(const struct inc_kept_column *c, uint32_t value,
+		       char text[INC_KEPT_KEY_BYTES])
+{
+	if (c->kind == INC_KEPT_WORD)
+		snprintf(text, INC_KEPT_KEY_BYTES, "%s", c->words[value]);
+	else
+		snprintf(text, INC_KEPT_KEY_BYTES, "%u", value);
+}
+
+static json_t *value_of(const struct inc_kept_column *c, const void *row)
+{
+	const void *at = (const char *)row + c->offset;
+
+	if (c->kind == INC_KEPT_TEXT)
+		return json_string(at);
+	if (c->kind == INC_KEPT_WORD)
+		return json_string(c->words[inc_kept_load(c, at)]);
+	return json_integer(inc_kept_load(c, at));
+}
+
+json_t *inc_kept_row_json(enum inc_kept_table table, const void *row)
+{
+	const struct inc_kept_layout *layout = &inc_kept_layouts[table];
+	json_t *values = json_array();
+	int ret = 0;
+
+	for (unsigned int i = 0; i < layout->n; i++)
+		ret |= json_array_append_new(values, value_of(&layout->columns[i], row));
+	if (!ret)
+		return values;
+	json_decref(values);
+	return NULL;
+}
+
+/* Takes a value into its field of the row. Returns false if the column must not have it. */
+static bool take_value(const struct inc_kept_column *c, const json_t *value, void *row)
+{
+	const char *text = json_string_value(value);
+	const json_int_t number = json_integer_value(value);
+	void *at = (char *)row + c->offset;
+
+	if (c->kind == INC_KEPT_NUMBER) {
+		if (!json_is_integer(value) || number < 0 || number > c->max)
+			return false;
+		inc_kept_set(c, at, number);
+		return true;
+	}
+	if (!text || json_string_length(value) != strlen(text))
+		return false;
+	if (c->kind == INC_KEPT_TEXT) {
+		if (strlen(text) < c->size)
+			strcpy(at, text);
+		return strlen(text) < c->size;
+	}
+	for (uint32_t k = 0; c->words[k]; k++) {
+		if (strcmp(c->words[k], text) != 0)
+			continue;
+		inc_kept_set(c, at, k);
+		return true;
+	}
+	return false;
+}
+
+int inc_kept_row_take(enum inc_kept_table table, const json_t *values, void *row,
+		      const char *database, struct inc_err *err)
+{
+	const struct inc_kept_layout *layout = &inc_kept_layouts[table];
+
+	memset(row, 0, layout->row_size);
+	if (json_array_size(values) != layout->n)
+		return inc_err_set(err, EIO, "database %s: a row of %s has %zu columns and not %u",
+				   database, layout->name, json_array_size(values), layout->n);
+	for (unsigned int i = 0; i < layout->n; i++) {
+		char *text;
+
+		if (take_value(&layout->columns[i], json_array_get(values, i), row))
+			continue;
+		text = json_dumps(json_array_get(values, i), JSON_ENCODE_ANY);
+		inc_err_set(err, EIO, "database %s: %s.%s cannot be '%.64s'", database,
+			    layout->name, layout->columns[i].name, text ?: "?");
+		free(text);
+		return -EIO;
+	}
+	return 0;
+}

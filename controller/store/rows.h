@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <jansson.h>
+#include "lib/base/err.h"
 #include "lib/conf/messages.h"
 #include "lib/proto/rc_end.h"
 #include "lib/topology/topology.h"
@@ -124,5 +126,21 @@ struct inc_kept_layout {
 	const struct inc_kept_column *columns;
 };
 extern const struct inc_kept_layout inc_kept_layouts[INC_N_KEPT_TABLES];
+
+/* Reads and writes a number of a row, at its place in the row's struct. Words are there as numbers,
+ * too. */
+uint32_t inc_kept_load(const struct inc_kept_column *column, const void *at);
+void inc_kept_set(const struct inc_kept_column *column, void *at, uint32_t value);
+
+/* Writes the text of a key column's value. */
+#define INC_KEPT_KEY_BYTES 40
+void inc_kept_key_text(const struct inc_kept_column *column, uint32_t value,
+		       char text[INC_KEPT_KEY_BYTES]);
+/* Makes the list of a row's values, in the order of its columns. NULL: no memory. */
+json_t *inc_kept_row_json(enum inc_kept_table table, const void *row);
+/* Takes a list of values into a row. database: its name, for the reason of a failure. Returns 0, or
+ * -EIO if a column must not have its value. */
+int inc_kept_row_take(enum inc_kept_table table, const json_t *values, void *row,
+		      const char *database, struct inc_err *err);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The controller's database: an SQLite file that one controller at a time has open. This code knows
- * rows (rows.h) and transactions, but not their meaning: write_rows.c writes rows, and restore.c
- * reads them. All of it runs on the thread of the controller's loop, which waits meanwhile.
+ * The controller's database, which one controller at a time has: an SQLite file, or keys of an
+ * etcd. This code knows rows (rows.h) and transactions, but not their meaning: write_rows.c writes
+ * rows, and restore.c reads them. All of it runs on the thread of the controller's loop, which
+ * waits meanwhile.
  */
 #ifndef INC_STORE_H
 #define INC_STORE_H
@@ -21,6 +22,14 @@ struct inc_store;
  * (damaged), or the system's error. A refused file stays unchanged.
  */
 int inc_store_open(const char *path, struct inc_store **store, bool *fresh, struct inc_err *err);
+/*
+ * Reads the database of the etcd in which the lease is, with the rules of inc_store_open(). An
+ * earlier leader's change that was not completed is completed first. A commit that fails ends the
+ * lead: it does not return (inc_lease_lose()), because etcd may carry the change out all the same.
+ */
+struct inc_lease;
+int inc_store_open_etcd(struct inc_lease *lease, struct inc_store **store, bool *fresh,
+			struct inc_err *err);
 void inc_store_close(struct inc_store *store); /* Closes the database. store may be NULL. */
 
 /* Rows are written and removed between begin and commit. After an error the caller calls rollback,

@@ -3,10 +3,12 @@
 database that a controller has left. For tests of the state that a controller stores.
 """
 import contextlib
+import itertools
 import os
 import shutil
 import sqlite3
 
+import harness_etcd
 from harness_controller import Controller, expect, until
 from libtest import BUILD, Failure, scratch
 
@@ -16,8 +18,26 @@ SAN = os.path.join(BUILD, "selftests/control/inc-controller-san")
 TABLES = ("groups", "ranks", "communicators", "nodes", "members")
 
 
+CLUSTER = None  # the etcd that has the databases; None: they are files
+PREFIXES = itertools.count(1)
+
+
+@contextlib.contextmanager
+def in_etcd(n=1):
+    """Databases are in an etcd of n members meanwhile."""
+    global CLUSTER
+    with harness_etcd.Etcd(n) as CLUSTER:
+        try:
+            yield CLUSTER
+        finally:
+            CLUSTER = None
+
+
 @contextlib.contextmanager
 def database():
+    if CLUSTER:
+        yield CLUSTER.database(f"inc/{next(PREFIXES)}")
+        return
     with scratch() as path:
         yield os.path.join(path, "c.db")
 
@@ -32,6 +52,8 @@ def contents(path):
     """{table: [{column: value}]} of a database that a controller has left. Reads a copy, because opening a database
     applies its log, and the original must stay unchanged.
     """
+    if path.startswith(harness_etcd.SCHEME):
+        return {table: harness_etcd.table(path, table) for table in TABLES}
     with scratch() as beside:
         copy = os.path.join(beside, os.path.basename(path))
         for end in ("", "-wal"):
@@ -45,6 +67,9 @@ def contents(path):
 
 
 def empty(path):
+    if path.startswith(harness_etcd.SCHEME):
+        harness_etcd.expect_empty(path)
+        return
     for table in TABLES:
         expect(not rows(path, f"SELECT * FROM {table}"), f"{table} is not empty")
 
@@ -58,6 +83,8 @@ def crashing(*args, **more):
     finally:
         c.process.kill()
         c.stop()
+        if CLUSTER and "database" in more:
+            harness_etcd.expire(more["database"])
         for line in c.lines:
             line.close()
 

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <openssl/evp.h>
+#include <sys/queue.h>
+#include "lib/base/clock.h"
+#include "lib/base/printable.h"
+#include "lib/base/opt.h"
+#include "lib/net/hostport.h"
+#include "lib/net/lines.h"
+#include "lib/net/loop.h"
+#include "controller/store/etcd.h"
+
+#define DEFAULT_PORT 2379
+#define PREFIX_MAX   200
+/* how long one member has for a request that others may answer as well */
+#define TRY_MS 1000
+/* how often the loop looks after requests under way */
+#define LOOK_MS 5
+/* limit of an answer */
+#define ANSWER_MAX (64u << 20)
+
+/* Codes of gRPC in the answers of the gateway. */
+enum {
+	CODE_DEADLINE = 4,
+	CODE_NOT_FOUND = 5,
+	CODE_DENIED = 7,
+	CODE_EXHAUSTED = 8,
+	CODE_UNAVAILABLE = 14,
+	CODE_UNAUTHENTICATED = 16,
+};
+
+struct request {
+	TAILQ_ENTRY(request) entry;
+	struct inc_etcd *etcd;
+	CURL *easy;
+	struct curl_slist *headers;
+	unsigned int member; /* number of the member that it was sent to */
+	char *body;
+	struct inc_lines lines;
+	char curl_error[CURL_ERROR_SIZE];
+	inc_etcd_done done;
+	void *arg;
+};
+
+struct inc_etcd {
+	struct inc_hostports members;
+	unsigned int at; /* number of the member that the next request is sent to */
+	char prefix[PREFIX_MAX];
+	bool secure;
+	char *name;            /* the text of --database */
+	char *ca, *cert, *key; /* paths of files; NULL: none */
+	CURLM *multi;
+	struct inc_timer *timer;
+	TAILQ_HEAD(, request) requests;
+};
+
+bool inc_etcd_wanted(const char *database)
+{
+	return strncmp(database, INC_ETCD_SCHEME, strlen(INC_ETCD_SCHEME)) == 0;
+}
+
+/* Splits the text of --database. prefix has PREFIX_MAX bytes. Returns 0 or -EINVAL. */
+static int split(const char *text, struct inc_hostports *members, char *prefix, struct inc_err *err)
+{
+	const char *list = text + strlen(INC_ETCD_SCHEME), *slash = strchrnul(list, '/');
+	char names[INC_HOSTPORTS_MAX * INC_HOSTPORT_TEXT_BYTES];
+	size_t n;
+
+	n = snprintf(names, sizeof(names), "%.*s", (int)(slash - list), list);
+	if (n >= sizeof(names))
+		return inc_err_set(err, EINVAL, "'%.300s': the list is too long", text);
+	n = *slash ? strlen(slash + 1) : 0;
+	if (!n || n >= PREFIX_MAX || !inc_is_word(slash + 1))
+		return inc_err_set(err, EINVAL,
+				   "'%.300s': want etcd://HOST:PORT,HOST:PORT/PREFIX with a "
+				   "prefix of the keys",
+				   text);
+	strcpy(prefix, slash + 1);
+	while (n && prefix[n - 1] == '/')
+		prefix[--n] = '\0';
+	return inc_hostports_parse("etcd", names, DEFAULT_PORT, members, err);
+}
+
+int inc_database_check(const char *text, struct inc_err *err)
+{
+	struct inc_hostports members;
+	char prefix[PREFIX_MAX];
+
+	return inc_etcd_wanted(text) ? split(text, &members, prefix, err)
+				     : inc_path_check(text, err);
+}
+
+static void free_request(struct request *r)
+{
+	TAILQ_REMOVE(&r->etcd->requests, r, entry);
+	if (r->easy)
+		curl_multi_remove_handle(r->etcd->multi, r->easy);
+	curl_easy_cleanup(r->easy);
+	curl_slist_free_all(r->headers);
+	inc_lines_free(&r->lines);
+	free(r->body);
+	free(r);
+}
+
+static void on_timer(void *arg);
+
+int inc_etcd_open(struct event_base *base, const char *database, const struct inc_etcd_files *files,
+		  struct inc_etcd **out, struct inc_err *err)
+{
+	struct inc_etcd *etcd = calloc(1, sizeof(*etcd));
+	int ret;
+
+	if (!etcd)
+		return inc_err_set(err, ENOMEM, "out of memory");
+	TAILQ_INIT(&etcd->requests);
+	ret = split(database, &etcd->members, etcd->prefix, err);
+	if (ret)
+		goto fail;
+	etcd->secure = files->ca;
+	etcd->name = strdup(database);
+	etcd->ca = files->ca ? strdup(files->ca) : NULL;
+	etcd->cert = files->cert ? strdup(files->cert) : NULL;
+	etcd->key = files->key ? strdup(files->key) : NULL;
+	ret = inc_err_set(err, ENOMEM, "no memory for requests to etcd");
+	if (!etcd->name || !etcd->ca != !files->ca || !etcd->cert != !files->cert ||
+	    !etcd->key != !files->key)
+		goto fail;
+	etcd->multi = curl_global_init(CURL_GLOBAL_DEFAULT) ? NULL : curl_multi_init();
+	etcd->timer = inc_timer_new(base, on_timer, etcd);
+	if (!etcd->multi || !etcd->timer)
+		goto fail;
+	*out = etcd;
+	return 0;
+
+fail:
+	inc_etcd_close(etcd);
+	return ret;
+}
+
+void inc_etcd_close(struct inc_etcd *etcd)
+{
+	if (!etcd)
+		return;
+	while (!TAILQ_EMPTY(&etcd->requests))
+		free_request(TAILQ_FIRST(&etcd->requests));
+	inc_timer_free(etcd->timer);
+	if (etcd->multi) {
+		curl_multi_cleanup(etcd->multi);
+		curl_global_cleanup();
+	}
+	free(etcd->name);
+	free(etcd->ca);
+	free(etcd->cert);
+	free(etcd->key);
+	free(etcd);
+}
+
+const char *inc_etcd_name(const struct inc_etcd *etcd)
+{
+	return etcd->name;
+}
+
+/* --- keys and values --- */
+
+json_t *inc_etcd_text(const char *bytes, size_t n)
+{
+	unsigned char *text = malloc(4 * ((n + 2) / 3) + 1);
+	json_t *string = NULL;
+
+	if (text) {
+		const int len = EVP_EncodeBlock(text, (const unsigned char *)bytes, (int)n);
+
+		string = json_stringn((const char *)text, len);
+	}
+	free(text);
+	return string;
+}
+
+char *inc_etcd_bytes(const json_t *text, size_t *n)
+{
+	const char *from = json_string_value(text);
+	const size_t len = json_string_length(text);
+	unsigned char *bytes;
+	int got;
+
+	if (!from)
+		return NULL;
+	bytes = malloc(len + 1);
+	if (!bytes)
+		return NULL;
+	got = EVP_DecodeBlock(bytes, (const unsigned char *)from, (int)len);
+	if (got < 0) {
+		free(bytes);
+		return NULL;
+	}
+	/* the last bytes of the result stand for the padding */
+	for (size_t i = len; i > 0 && got > 0 && from[i - 1] == '='; i--)
+		got--;
+	bytes[got] = '\0';
+	*n = got;
+	return (char *)bytes;
+}
+
+static json_t *key_of(const struct inc_etcd *etcd, const char *path, int add)
+{
+	char key[PREFIX_MAX + 100];
+	int n = snprintf(key, sizeof(key), "%s/%s", etcd->prefix, path);
+
+	if (n >= (int)sizeof(key))
+		return NULL;
+	key[n - 1] += add;
+	return inc_etcd_text(key, n);
+}
+
+json_t *inc_etcd_key(const struct inc_etcd *etcd, const char *path)
+{
+	return key_of(etcd, path, 0);
+}
+
+json_t *inc_etcd_key_end(const struct inc_etcd *etcd, const char *path)
+{
+	return key_of(etcd, path, 1);
+}
+
+json_t *inc_etcd_put(const struct inc_etcd *etcd, const char *path, const char *value, size_t n)
+{
+	return json_pack("{s:{s:o, s:o}}", "request_put", "key", inc_etcd_key(etcd, path), "value",
+			 inc_etcd_text(value, n));
+}
+
+json_t *inc_etcd_delete(const struct inc_etcd *etcd, const char *path)
+{
+	return json_pack("{s:{s:o}}", "request_delete_range", "key", inc_etcd_key(etcd, path));
+}
+
+json_t *inc_etcd_delete_all(const struct inc_etcd *etcd, const char *path)
+{
+	return json_pack("{s:{s:o, s:o}}", "request_delete_range", "key", inc_etcd_key(etcd, path),
+			 "range_end", inc_etcd_key_end(etcd, path));
+}
+
+json_t *inc_etcd_read(const struct inc_etcd *etcd, const char *path)
+{
+	return json_pack("{s:{s:o}}", "request_range", "key", inc_etcd_key(etcd, path));
+}
+
+const json_t *inc_etcd_found(const json_t *answer, unsigned int i)
+{
+	const json_t *response = json_array_get(json_object_get(answer, "responses"), i);
+
+	return json_array_get(json_object_get(json_object_get(response, "response_range"), "kvs"),
+			      0);
+}
+
+const char *inc_etcd_path(const struct inc_etcd *etcd, const char *key)
+{
+	const size_t n = strlen(etcd->prefix);
+
+	return strncmp(key, etcd->prefix, n) == 0 && key[n] == '/' ? key + n + 1 : NULL;
+}
+
+static json_t *parse(struct inc_lines *lines)
+{
+	json_t *object = NULL;
+	size_t room;
+	char *space = inc_lines_space(lines, &room);
+
+	if (!space)
+		return NULL;
+	*space = '\n';
+	inc_lines_filled(lines, 1);
+	return inc_lines_next(lines, &object, NULL) > 0 ? object : NULL;
+}
+
+static bool append(struct inc_lines *lines, const char *bytes, size_t n)
+{
+	while (n) {
+		size_t room;
+		char *space = inc_lines_space(lines, &room);
+
+		if (!space)
+			return false;
+		room = room < n ? room : n;
+		memcpy(space, bytes, room);
+		inc_lines_filled(lines, room);
+		bytes += room;
+		n -= room;
+	}
+	return true;
+}
+
+json_t *inc_etcd_parse(const char *bytes, size_t n)
+{
+	struct inc_lines lines = {.max_line = ANSWER_MAX};
+	json_t *object = append(&lines, bytes, n) ? parse(&lines) : NULL;
+
+	inc_lines_free(&lines);
+	return object;
+}
+
+int64_t inc_etcd_number(const json_t *object, const char *name)
+{
+	const json_t *value = json_object_get(object, name);
+
+	return json_is_integer(value) ? json_integer_value(value)
+				      : strtoll(json_string_value(value) ?: "0", NULL, 10);
+}
+
+/* --- requests --- */
+
+static size_t on_bytes(char *bytes, size_t one, size_t n, void *arg)
+{
+	struct request *r = arg;
+
+	if (r->lines.end - r->lines.start + n > ANSWER_MAX || !append(&r->lines, bytes, n))
+		return 0;
+	return n;
+}
+
+static void set_options(struct request *r, const char *url, size_t body_bytes,
+			unsigned int limit_ms)
+{
+	CURL *easy = r->easy;
+
+	curl_easy_setopt(easy, CURLOPT_URL, url);
+	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, r->headers);
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDS, r->body);
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes);
+	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+	curl_easy_setopt(easy, CURLOPT_WRITEDATA, r);
+	curl_easy_setopt(easy, CURLOPT_PRIVATE, r);
+	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, r->curl_error);
+	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+	/* variables of the environment must not lead the controller's state through a proxy */
+	curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)limit_ms);
+	if (!r->etcd->secure)
+		return;
+	curl_easy_setopt(easy, CURLOPT_CAINFO, r->etcd->ca);
+	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+	if (r->etcd->cert)
+		curl_easy_setopt(easy, CURLOPT_SSLCERT, r->etcd->cert);
+	if (r->etcd->key)
+		curl_easy_setopt(easy, CURLOPT_SSLKEY, r->etcd->key);
+}
+
+static int start(struct inc_etcd *etcd, const char *path, const json_t *request,
+		 unsigned int limit_ms, inc_etcd_done done, void *arg)
+{
+	const struct inc_hostport *at = &etcd->members.at[etcd->at];
+	struct request *r = calloc(1, sizeof(*r));
+	char url[INC_HOSTPORT_TEXT_BYTES + 40];
+	size_t n = 0;
+
+	if (!r)
+		return -ENOMEM;
+	r->etcd = etcd;
+	r->member = etcd->at;
+	r->done = done;
+	r->arg = arg;
+	r->lines.max_line = ANSWER_MAX;
+	TAILQ_INSERT_TAIL(&etcd->requests, r, entry);
+	r->body = inc_line_of(request, &n);
+	r->easy = curl_easy_init();
+	/* without "Expect:" a large request would first wait for a sign of the server */
+	r->headers = curl_slist_append(NULL, "Expect:");
+	snprintf(url, sizeof(url),
+		 strchr(at->host, ':') ? "%s://[%s]:%s/v3/%s" : "%s://%s:%s/v3/%s",
+		 etcd->secure ? "https" : "http", at->host, at->port, path);
+	if (r->body && r->easy && r->headers) {
+		set_options(r, url, n, limit_ms);
+		if (!curl_multi_add_handle(etcd->multi, r->easy))
+			return 0;
+	}
+	free_request(r);
+	return -ENOMEM;
+}
+
+/* Names the member in the reason of a failure. Returns -code. */
+static int explain(const struct request *r, int code, struct inc_err *err, const char *why)
+{
+	const struct inc_hostport *at = &r->etcd->members.at[r->member];
+	const char *scheme = r->etcd->secure ? "https" : "http";
+
+	return inc_err_set(err, code,
+			   "etcd %s://%s:%s: %.200s; 'etcdctl --endpoints=%s://%s:%s endpoint "
+			   "status' shows its state",
+			   scheme, at->host, at->port, why, scheme, at->host, at->port);
+}
+
+static int error_of(CURLcode code)
+{
+	switch (code) {
+	case CURLE_OPERATION_TIMEDOUT:
+		return ETIMEDOUT;
+	case CURLE_COULDNT_CONNECT:
+		return ECONNREFUSED;
+	case CURLE_COULDNT_RESOLVE_HOST:
+		return EHOSTUNREACH;
+	case CURLE_OUT_OF_MEMORY:
+		return ENOMEM;
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_CONNECT_ERROR:
+		return EACCES;
+	default:
+		return EIO;
+	}
+}
+
+static int error_of_answer(int64_t code)
+{
+	switch (code) {
+	case CODE_DEADLINE:
+		return ETIMEDOUT;
+	case CODE_NOT_FOUND:
+		return ENOENT;
+	case CODE_DENIED:
+	case CODE_UNAUTHENTICATED:
+		return EACCES;
+	case CODE_EXHAUSTED:
+		return ENOSPC;
+	case CODE_UNAVAILABLE:
+		return EAGAIN;
+	default:
+		return EIO;
+	}
+}
+
+/* Returns the result of a request that has ended: 0 with the answer, or -errno. */
+static int result(struct request *r, CURLcode code, json_t **answer, struct inc_err *err)
+{
+	const char *why = *r->curl_error ? r->curl_error : curl_easy_strerror(code);
+	long status = 0;
+	json_t *got;
+	int ret;
+
+	*answer = NULL;
+	if (code)
+		return explain(r, error_of(code), err, why);
+	curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
+	got = parse(&r->lines);
+	why = json_string_value(json_object_get(got, "error"));
+	if (got && !why && status == 200) {
+		*answer = got;
+		return 0;
+	}
+	ret = explain(r, error_of_answer(inc_etcd_number(got, "code")), err,
+		      why ?: "its answer is not that of etcd's version 3 API");
+	json_decref(got);
+	return ret;
+}
+
+/* Whether another member may answer the request. */
+static bool may_pass(int ret)
+{
+	return ret != -ENOENT && ret != -EACCES && ret != -ENOSPC && ret != -ENOMEM;
+}
+
+/* Ends the requests for which there is an answer or an error. */
+static void finish(struct inc_etcd *etcd)
+{
+	struct inc_err err = {""};
+	struct request *r;
+	CURLMsg *msg;
+	int left, ret;
+
+	while ((msg = curl_multi_info_read(etcd->multi, &left))) {
+		inc_etcd_done done;
+		json_t *answer;
+		void *arg;
+
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &r);
+		ret = result(r, msg->data.result, &answer, &err);
+		if (ret && may_pass(ret) && r->member == etcd->at)
+			etcd->at = (etcd->at + 1) % etcd->members.n;
+		done = r->done;
+		arg = r->arg;
+		free_request(r);
+		done(arg, ret, answer, &err);
+		json_decref(answer);
+	}
+}
+
+static void drive(struct inc_etcd *etcd)
+{
+	int running;
+
+	curl_multi_perform(etcd->multi, &running);
+	finish(etcd);
+}
+
+static void on_timer(void *arg)
+{
+	struct inc_etcd *etcd = arg;
+
+	drive(etcd);
+	if (!TAILQ_EMPTY(&etcd->requests))
+		inc_timer_arm(etcd->timer, LOOK_MS);
+}
+
+int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsigned int limit_ms,
+		  inc_etcd_done done, void *arg)
+{
+	int ret = request ? start(etcd, path, request, limit_ms, done, arg) : -ENOMEM;
+
+	json_decref(request);
+	if (!ret)
+		inc_timer_arm(etcd->timer, 0);
+	return ret;
+}
+
+struct call {
+	bool ended;
+	int ret;
+	json_t *answer;
+	struct inc_err *err;
+};
+
+static void on_end(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+{
+	struct call *call = arg;
+
+	call->ended = true;
+	call->ret = ret;
+	call->answer = json_incref((json_t *)answer);
+	if (ret && call->err)
+		*call->err = *err;
+}
+
+static unsigned int ms_left(uint64_t deadline_ns)
+{
+	return inc_ms_until(deadline_ns, inc_clock_ns(CLOCK_BOOTTIME));
+}
+
+int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint64_t deadline_ns,
+		  json_t **answer, struct inc_err *err)
+{
+	struct call call = {.err = err};
+	unsigned int tries = 0;
+	int ret = inc_err_set(err, ETIMEDOUT, "etcd: no time is left for a request");
+
+	ret = request ? 0 : inc_err_set(err, ENOMEM, "out of memory");
+	while (!ret && !call.answer) {
+		const unsigned int left_ms = ms_left(deadline_ns);
+
+		if (!left_ms) {
+			ret = call.ret ?: -ETIMEDOUT;
+			break;
+		}
+		/* after a round without an answer the members get time, such as for an election */
+		if (tries++ % etcd->members.n == 0 && tries > 1)
+			curl_multi_poll(etcd->multi, NULL, 0, left_ms < 50 ? left_ms : 50, NULL);
+		call.ended = false;
+		if (start(etcd, path, request, left_ms < TRY_MS ? left_ms : TRY_MS, on_end,
+			  &call)) {
+			ret = inc_err_set(err, ENOMEM, "no memory for a request to etcd");
+			break;
+		}
+		for (drive(etcd); !call.ended; drive(etcd))
+			curl_multi_poll(etcd->multi, NULL, 0, TRY_MS, NULL);
+		if (call.ret && !may_pass(call.ret))
+			ret = call.ret;
+	}
+	json_decref(request);
+	*answer = call.answer;
+	return call.answer ? 0 : ret;
+}

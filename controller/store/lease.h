@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which of several controllers leads. Controllers whose database is etcd have one key in common. A
+ * controller leads while this key exists with its own lease. Each transaction of the database
+ * compares the key's create revision, which no two leaders have in common. It also compares and
+ * changes the key "sequence". So a request that a member of etcd carries out late, or twice,
+ * changes nothing. If the answer to a request is lost, the sequence shows whether it was carried
+ * out.
+ *
+ * Messages to peers cannot be compared in this way. So a controller also stops by its own clock. It
+ * calls inc_lease_check() before each message. That calls `lost` if the time of the lease, less a
+ * margin, has passed since the controller last asked etcd to keep it. CLOCK_BOOTTIME also counts
+ * the time in which the machine was suspended, and no program can set this clock.
+ *
+ * All functions run on the thread of the controller's loop.
+ */
+#ifndef INC_LEASE_H
+#define INC_LEASE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <jansson.h>
+#include "controller/store/etcd.h"
+#include "lib/base/err.h"
+
+struct event_base;
+struct inc_lease;
+
+struct inc_lease_ops {
+	/* The controller leads from now on. */
+	void (*elected)(void *arg);
+	/* The controller does not lead any more, for this reason. It must not return to its caller,
+	 * which may be about to send a message. */
+	void (*lost)(void *arg, const char *why) __attribute__((noreturn));
+};
+
+/* Opens the database's etcd, and tries to become the leader until it is one. Returns 0, or -errno
+ * with the reason. */
+int inc_lease_start(struct event_base *base, const char *database,
+		    const struct inc_etcd_files *files, const struct inc_lease_ops *ops, void *arg,
+		    struct inc_lease **out, struct inc_err *err);
+/* Gives the lead up, so that another controller can have it at once, and frees all. NULL is
+ * allowed. */
+void inc_lease_stop(struct inc_lease *lease);
+
+bool inc_lease_leads(const struct inc_lease *lease);
+struct inc_etcd *inc_lease_etcd(const struct inc_lease *lease);
+/* Carries out operations (etcd.h) as one transaction, if this controller leads. It blocks the loop
+ * for WRITE_MS at most. ops: a list, consumed. Returns 0 or -ENOMEM. Any other failure ends the
+ * lead, because etcd may carry the change out all the same. */
+int inc_lease_transact(struct inc_lease *lease, json_t *ops, struct inc_err *err);
+/* Does not return if the controller may not lead any more. NULL is allowed. */
+void inc_lease_check(const struct inc_lease *lease);
+/* Ends the lead for this reason. Does not return. */
+void inc_lease_lose(const struct inc_lease *lease, const char *why) __attribute__((noreturn));
+
+/* The path of the leader's key below the prefix. */
+#define INC_LEASE_KEY "leader"
+
+#endif
