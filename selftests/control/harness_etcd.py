@@ -75,8 +75,9 @@ def free_ports(n):
 class Etcd:
     """A cluster: `with Etcd(3) as etcd: etcd.database("prefix")`."""
 
-    def __init__(self, n=1):
-        self.n = n
+    def __init__(self, n=1, *options):
+        """options: of each member, such as those of a guide for fast networks."""
+        self.n, self.options = n, options
         self.processes = [None] * n
 
     def __enter__(self):
@@ -102,7 +103,7 @@ class Etcd:
                 ["etcd", "--name", f"m{i}", "--data-dir", os.path.join(self.directory, f"m{i}"), "--listen-client-urls", url,
                  "--advertise-client-urls", url, "--listen-peer-urls", f"http://127.0.0.1:{self.peers[i]}",
                  "--initial-advertise-peer-urls", f"http://127.0.0.1:{self.peers[i]}", "--initial-cluster", everybody,
-                 "--initial-cluster-state", "new"], stdout=log, stderr=log)
+                 "--initial-cluster-state", "new", *self.options], stdout=log, stderr=log)
 
     def kill(self, i, number=signal.SIGKILL):
         if self.processes[i] and self.processes[i].poll() is None:
