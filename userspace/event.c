@@ -171,6 +171,21 @@ void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
 	}
 }
 
+json_t *inc_event_notices(const struct inc_daemon *d)
+{
+	json_t *list = json_array();
+	struct inc_comm_at at;
+
+	INC_FOR_COMMS (d, &at) {
+		struct inc_msg_notice notice = {.communicator = at.comm.communicator};
+
+		inc_event_standing(d, notice.communicator, notice.message);
+		if (*notice.message)
+			json_array_append_new(list, inc_message_new(INC_MSG_NOTICE, &notice));
+	}
+	return list;
+}
+
 /* Writes the likely causes of a loss, and how to find or remove them. */
 static void advise(const char *port, enum inc_loss loss, char *buf, size_t size)
 {

@@ -221,22 +221,6 @@ static json_t *first_failures(struct inc_daemon *d)
 	return list;
 }
 
-/* Returns all that the switch finds wrong with its communicators now, for "hello". */
-static json_t *standing_notices(const struct inc_daemon *d)
-{
-	json_t *list = json_array();
-	struct inc_comm_at at;
-
-	INC_FOR_COMMS (d, &at) {
-		struct inc_msg_notice notice = {.communicator = at.comm.communicator};
-
-		inc_event_standing(d, notice.communicator, notice.message);
-		if (*notice.message)
-			json_array_append_new(list, inc_message_new(INC_MSG_NOTICE, &notice));
-	}
-	return list;
-}
-
 static void send_hello(struct inc_client *c)
 {
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
@@ -257,7 +241,7 @@ static void send_hello(struct inc_client *c)
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d, true));
 	json_object_set_new(hello, "communicators", numbers);
 	json_object_set_new(hello, "failures", first_failures(c->d));
-	json_object_set_new(hello, "notices", standing_notices(c->d));
+	json_object_set_new(hello, "notices", inc_event_notices(c->d));
 	inc_ndjson_send_new(c->conn, hello);
 }
 

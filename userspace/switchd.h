@@ -212,6 +212,8 @@ bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *ev
 #define INC_STANDING_TEXT 320
 void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
 			char text[INC_STANDING_TEXT]);
+/* Returns that of all communicators, for "hello". */
+json_t *inc_event_notices(const struct inc_daemon *d);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
 /* Returns the text of an event that reports that packets which are sent at the port are lost, while
  * that is so. NULL: there is none. */

@@ -328,44 +328,6 @@ void inc_group_stored(struct inc_core *core, uint32_t number, int stored,
 		tell_joined(group);
 }
 
-/* Finds the host that has the first of the member's addresses that `find` knows, and the NIC of the
- * lowest rail among all the member's addresses. Returns whether there is one. */
-static bool find_nic(const struct inc_topology *topo, const struct inc_msg_join *said,
-		     int (*find)(const struct inc_topology *topo, struct in_addr ip),
-		     struct inc_join *join)
-{
-	const struct inc_topo_host *hosts = topo->hosts;
-	bool any = false;
-
-	for (uint32_t i = 0; i < said->n_addrs; i++) {
-		int found = find(topo, said->addrs[i]);
-
-		if (found < 0 || (any && (hosts[found].of != join->host ||
-					  hosts[found].rail > hosts[join->nic].rail)))
-			continue;
-		join->host = hosts[found].of;
-		join->nic = found;
-		any = true;
-	}
-	return any;
-}
-
-/* Finds the member's host and NIC in the topology, or else among what drains. Returns 0 or
- * -EADDRNOTAVAIL. */
-static int find_host(const struct inc_core *core, const struct inc_msg_join *said,
-		     struct inc_join *join, struct inc_err *err)
-{
-	char text[INET_ADDRSTRLEN];
-
-	if (find_nic(core->topo, said, inc_topology_host_by_ip, join) ||
-	    find_nic(core->topo, said, inc_topology_draining_host, join))
-		return 0;
-	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
-	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
-			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
-			   core->topo->name);
-}
-
 int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join *said,
 			 struct inc_join *join, struct inc_err *err)
 {
@@ -380,7 +342,7 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	join->spans = said->spans;
 	strcpy(join->machine, said->machine);
 	strcpy(join->meeting, said->meeting);
-	return find_host(core, said, join, err);
+	return inc_rails_find_host(core, said, join, err);
 }
 
 int inc_group_check_newcomer(const struct inc_core *core, const struct inc_msg_join *said,

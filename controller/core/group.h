@@ -125,6 +125,10 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
  * of an earlier group had room. Some of them may be led there, which their resume does not show. */
 int inc_group_check_newcomer(const struct inc_core *core, const struct inc_msg_join *said,
 			     struct inc_join *join, struct inc_err *err);
+/* rails.c: finds the member's host and NIC in the topology, or else among what drains. Returns 0 or
+ * -EADDRNOTAVAIL. */
+int inc_rails_find_host(const struct inc_core *core, const struct inc_msg_join *said,
+			struct inc_join *join, struct inc_err *err);
 /* Handles message G, the request to join a job's group. */
 void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *said);
 /* Makes a group in phase RETURNING, without members. An earlier controller has allocated its

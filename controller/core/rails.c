@@ -19,6 +19,42 @@ static const struct inc_topo_host *nic_of(const struct inc_group *group, unsigne
 	return &group->core->topo->hosts[nic];
 }
 
+/* Finds the host that has the first of the member's addresses that `find` knows, and the NIC of the
+ * lowest rail among all the member's addresses. Returns whether there is one. */
+static bool find_first(const struct inc_topology *topo, const struct inc_msg_join *said,
+		       int (*find)(const struct inc_topology *topo, struct in_addr ip),
+		       struct inc_join *join)
+{
+	const struct inc_topo_host *hosts = topo->hosts;
+	bool any = false;
+
+	for (uint32_t i = 0; i < said->n_addrs; i++) {
+		int found = find(topo, said->addrs[i]);
+
+		if (found < 0 || (any && (hosts[found].of != join->host ||
+					  hosts[found].rail > hosts[join->nic].rail)))
+			continue;
+		join->host = hosts[found].of;
+		join->nic = found;
+		any = true;
+	}
+	return any;
+}
+
+int inc_rails_find_host(const struct inc_core *core, const struct inc_msg_join *said,
+			struct inc_join *join, struct inc_err *err)
+{
+	char text[INET_ADDRSTRLEN];
+
+	if (find_first(core->topo, said, inc_topology_host_by_ip, join) ||
+	    find_first(core->topo, said, inc_topology_draining_host, join))
+		return 0;
+	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
+	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
+			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
+			   core->topo->name);
+}
+
 /* Finds the NIC of the member's host that has the address. */
 static int find_nic(const struct inc_member *member, struct in_addr ip, unsigned int *nic,
 		    struct inc_err *err)

@@ -60,8 +60,8 @@ static int add_leaders(struct inc_sqlite *store, struct inc_err *err)
 static int add_rails(struct inc_sqlite *store, struct inc_err *err)
 {
 	return inc_sqlite_exec(store,
-			      "ALTER TABLE members ADD COLUMN rail INTEGER NOT NULL DEFAULT 0",
-			      "cannot be converted", err);
+			       "ALTER TABLE members ADD COLUMN rail INTEGER NOT NULL DEFAULT 0",
+			       "cannot be converted", err);
 }
 
 /* steps[v] converts a database of version v to the next one. All steps that a file needs are done
