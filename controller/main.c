@@ -37,10 +37,9 @@ static const struct inc_opt options[] = {
 	{.name = "database",
 	 .value = "FILE",
 	 .preset = INC_PERSIST_DEFAULT,
-	 .help = "where groups and communicators are kept, so that they outlive the controller; "
-		 "none: nowhere. A file is made where it is not there, and one controller at a "
-		 "time "
-		 "can have it. Of the controllers of etcd://HOST[:PORT][,...]/PREFIX one leads",
+	 .help = "where groups and communicators are kept, so that they outlive the controller: a "
+		 "file, which one controller at a time can have; "
+		 "etcd://HOST[:PORT][,...]/PREFIX, of whose controllers one leads; or none",
 	 INC_OPT_TEXT(struct inc_ctl_options, database, inc_database_check)},
 	{.name = "etcd-ca",
 	 .value = "FILE",
@@ -317,6 +316,8 @@ static void __attribute__((noreturn)) on_lost(void *arg, const char *why)
 	inc_error("%s; this controller does not lead any more, and begins again", why);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
+	/* ignored until the program has its handler again, because it reads all files anyway */
+	signal(SIGHUP, SIG_IGN);
 	close_range(STDERR_FILENO + 1, ~0U, 0);
 	execv("/proc/self/exe", ctl->argv);
 	inc_error("cannot begin again: %s", strerror(errno));

@@ -289,7 +289,9 @@ static int take_newcomer(struct inc_core_client *client, const struct inc_msg_jo
 
 	if (said->derive.how != INC_DERIVE_GROW)
 		return inc_err_set(err, EINVAL, "derive.of: is missing");
-	ret = d ? check_newcomer(d, join, err) : check_job(client->core, join, err);
+	ret = inc_group_check_host(client->core, d ? d->parent : NULL, join->host, err);
+	if (!ret)
+		ret = d ? check_newcomer(d, join, err) : check_job(client->core, join, err);
 	if (ret)
 		return ret;
 	if (!d)

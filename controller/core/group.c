@@ -381,10 +381,8 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 		inc_group_set_phase(group, GROUP_RUNNING);
 }
 
-/* Checks whether a newcomer may use its host. A host that drains takes no new job, but the ranks of
- * a job that uses it may still come. group is NULL if the job is new. */
-static int check_host(const struct inc_core *core, const struct inc_group *group, unsigned int host,
-		      struct inc_err *err)
+int inc_group_check_host(const struct inc_core *core, const struct inc_group *group,
+			 unsigned int host, struct inc_err *err)
 {
 	if (host < core->topo->n_live_hosts)
 		return 0;
@@ -409,7 +407,7 @@ void inc_group_join(struct inc_core_client *client, const struct inc_msg_join *s
 	if (ret)
 		goto refuse;
 	group = find_job(core, join.job);
-	ret = check_host(core, group, join.host, &err);
+	ret = inc_group_check_host(core, group, join.host, &err);
 	if (ret)
 		goto refuse;
 	if (group && group->world_size != join.world_size) {

@@ -125,6 +125,10 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
  * of an earlier group had room. Some of them may be led there, which their resume does not show. */
 int inc_group_check_newcomer(const struct inc_core *core, const struct inc_msg_join *said,
 			     struct inc_join *join, struct inc_err *err);
+/* Checks whether a newcomer may use its host. A host that drains takes no new job, but the ranks of
+ * a job that uses it may still come. group is NULL if the job is new. Returns 0 or -EADDRNOTAVAIL. */
+int inc_group_check_host(const struct inc_core *core, const struct inc_group *group,
+			 unsigned int host, struct inc_err *err);
 /* rails.c: finds the member's host and NIC in the topology, or else among what drains. Returns 0 or
  * -EADDRNOTAVAIL. */
 int inc_rails_find_host(const struct inc_core *core, const struct inc_msg_join *said,

@@ -236,6 +236,26 @@ static void enter_topology_switch(struct check *c, const struct inc_topo_switch 
 	}
 }
 
+/* Reports a NIC of the topology whose address no interface has, if another NIC of its host is
+ * here. */
+static void find_lacking_nic(struct check *c, unsigned int nic)
+{
+	const struct inc_topo_host *hosts = c->topology->hosts;
+	unsigned int k = hosts[nic].of;
+	char ip[INET_ADDRSTRLEN];
+
+	while (hosts[k].next && !interface_with(c, hosts[k].ip))
+		k = hosts[k].next;
+	if (!interface_with(c, hosts[k].ip))
+		return;
+	inet_ntop(AF_INET, &hosts[nic].ip, ip, sizeof(ip));
+	inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, "topology", "nic",
+			      "no interface has %s, which the topology gives host %s", ip,
+			      hosts[nic].name),
+		     "Jobs do not use this NIC.", "ip addr add %s/%u dev NIC", ip,
+		     c->topology->prefix);
+}
+
 static void enter_topology(struct check *c)
 {
 	struct interface *i;
@@ -251,13 +271,15 @@ static void enter_topology(struct check *c)
 		return;
 	}
 	inc_find(&c->findings, INC_FINDING_OK, "topology", "file", "%u hosts, %u switches",
-		 c->topology->n_hosts, c->topology->n_switches);
+		 c->topology->n_hosts - c->topology->n_nics, c->topology->n_switches);
 	for (k = 0; k < c->topology->n_switches; k++)
 		if (has_own_port(c, &c->topology->switches[k]))
 			enter_topology_switch(c, &c->topology->switches[k]);
 	for (k = 0; k < c->topology->n_hosts; k++) {
 		ifname = interface_with(c, c->topology->hosts[k].ip);
 		i = ifname ? enter(c, ifname, INC_ADAPTER_HOST) : NULL;
+		if (!ifname)
+			find_lacking_nic(c, k);
 		if (!i)
 			continue;
 		i->host = &c->topology->hosts[k];
@@ -411,32 +433,6 @@ static void examine(struct check *c, const struct interface *i)
 
 /* ---- the controller and the keys ---------------------------------------------------------- */
 
-static void examine_key(struct check *c, const char *path, char identity[INC_TLS_IDENTITY_MAX + 1])
-{
-	struct inc_findings *f = &c->findings;
-	struct inc_tls_keys keys = {};
-	struct inc_err err;
-	struct stat st;
-
-	if (inc_tls_keys_read(path, &keys, &err)) {
-		const bool mode = !stat(path, &st) && st.st_mode & 077;
-
-		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, "key", "file", "%.250s", err.msg),
-			     "Programs refuse this file.", "%s %s",
-			     mode ? "chmod 600" : "correct or replace", path);
-		return;
-	}
-	if (!stat(path, &st) && st.st_uid != geteuid() && st.st_uid != 0)
-		inc_find_fix(inc_find(f, INC_FINDING_WARNING, "key", "owner",
-				      "%s belongs to user %u", path, st.st_uid),
-			     "That user can read and replace the secret.", "chown %u %s", geteuid(),
-			     path);
-	inc_find(f, INC_FINDING_OK, "key", "file", "%s has %zu key%s, the first for identity %s",
-		 path, keys.n, keys.n == 1 ? "" : "s", keys.key[0].identity);
-	snprintf(identity, INC_TLS_IDENTITY_MAX + 1, "%s", keys.key[0].identity);
-	inc_tls_keys_free(&keys);
-}
-
 static const char *fix_of(int error)
 {
 	if (error == ECONNREFUSED)
@@ -491,7 +487,7 @@ static void examine_controller(struct check *c)
 	int ret;
 
 	if (c->target.tls.key)
-		examine_key(c, c->target.tls.key, identity);
+		inc_inspect_key(&c->findings, c->target.tls.key, identity);
 	inc_listener_find(false, INC_PORT_MEMBERS, &here);
 	if (!c->what->names_controller && !here.found) {
 		inc_find(f, INC_FINDING_SKIPPED, "controller", "answers",

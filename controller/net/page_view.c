@@ -20,6 +20,7 @@
 #define MAX_JOBS     200
 #define MAX_SWITCHES 256
 #define MAX_WAITS    50
+#define MAX_LOOKS 100000 /* entries of switches' answers that the list of waits reads */
 #define MAX_LINKS    512
 #define WAIT_MS      1000 /* a switch that waits for less than that is busy */
 
@@ -307,7 +308,8 @@ static void print_group_waits(struct inc_ctl *ctl, unsigned int *n, FILE *out)
 
 /* Whether a missing peer is a switch that itself waits for a peer below it in this communicator, so
  * that this wait explains nothing. */
-static bool is_explained(const struct inc_page *page, const char *peer, json_int_t communicator)
+static bool is_explained(const struct inc_page *page, const char *peer, json_int_t communicator,
+			 unsigned int *looks)
 {
 	const int sw = *peer ? inc_topology_switch_by_name(page->ctl->topo, peer) : -1;
 	const json_t *entry;
@@ -316,6 +318,9 @@ static bool is_explained(const struct inc_page *page, const char *peer, json_int
 	if (sw < 0 || (unsigned int)sw >= page->n_switches)
 		return false;
 	json_array_foreach (page->switches[sw].waiting, i, entry) {
+		if (!*looks)
+			return true;
+		--*looks;
 		if (json_integer_value(json_object_get(entry, "communicator")) == communicator &&
 		    !json_is_true(json_object_get(
 			    json_array_get(json_object_get(entry, "missing"), 0), "up")))
@@ -325,7 +330,7 @@ static bool is_explained(const struct inc_page *page, const char *peer, json_int
 }
 
 static void print_missing(const struct inc_page *page, const char *sw, const json_t *entry,
-			  unsigned int *n, FILE *out)
+			  unsigned int *n, unsigned int *looks, FILE *out)
 {
 	const json_int_t communicator = json_integer_value(json_object_get(entry, "communicator"));
 	const json_t *missing;
@@ -337,8 +342,11 @@ static void print_missing(const struct inc_page *page, const char *sw, const jso
 		const json_int_t ms = json_integer_value(json_object_get(missing, "since_ms"));
 		char who[80];
 
-		if (ms < WAIT_MS || is_explained(page, peer, communicator) ||
-		    json_is_true(json_object_get(missing, "up")))
+		if (!*looks)
+			return;
+		--*looks;
+		if (ms < WAIT_MS || json_is_true(json_object_get(missing, "up")) ||
+		    is_explained(page, peer, communicator, looks))
 			continue;
 		if (*peer)
 			snprintf(who, sizeof(who), "switch %s", peer);
@@ -355,8 +363,9 @@ static void print_missing(const struct inc_page *page, const char *sw, const jso
 static void print_waits(const struct inc_page *page, FILE *out)
 {
 	struct inc_ctl *ctl = page->ctl;
+	/* a switch may answer with many waits, which must not hold the loop up */
+	unsigned int n = 0, looks = MAX_LOOKS;
 	const json_t *entry;
-	unsigned int n = 0;
 	size_t i;
 
 	fputs("<h2 id=\"h-waits\">Who waits for whom</h2>\n<div id=\"waits\" data-live>\n<ul>\n",
@@ -365,14 +374,20 @@ static void print_waits(const struct inc_page *page, FILE *out)
 	for (unsigned int s = 0; s < page->n_switches; s++) {
 		if (!ctl->core.switches[s]->connected)
 			continue;
-		json_array_foreach (page->switches[s].waiting, i, entry)
-			print_missing(page, inc_switch_name(ctl->core.switches[s]), entry, &n, out);
+		json_array_foreach (page->switches[s].waiting, i, entry) {
+			if (!looks)
+				break;
+			print_missing(page, inc_switch_name(ctl->core.switches[s]), entry, &n,
+				      &looks, out);
+		}
 	}
 	fputs("</ul>\n", out);
 	if (!n)
 		fputs("<p>There is no wait of a second or longer.</p>\n", out);
 	else if (n > MAX_WAITS)
 		fprintf(out, "<p>%u more are not shown.</p>\n", n - MAX_WAITS);
+	if (!looks)
+		fputs("<p>There are too many waits to look at all of them.</p>\n", out);
 	fputs("</div>\n", out);
 }
 

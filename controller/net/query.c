@@ -53,7 +53,8 @@ static json_t *nics_out_json(const struct inc_member *m)
 	json_t *list = json_array();
 	char ip[INET_ADDRSTRLEN];
 
-	for (unsigned int rail = 0; rail < INC_MAX_RAILS; rail++) {
+	/* a group from the database may have a host that the topology lacks */
+	for (unsigned int rail = 0; rail < INC_MAX_RAILS && m->host < topo->n_hosts; rail++) {
 		const int nic = inc_topology_nic(topo, m->host, rail);
 
 		if (nic >= 0 && m->rails_out >> rail & 1)

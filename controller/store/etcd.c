@@ -456,10 +456,11 @@ static int result(struct request *r, CURLcode code, json_t **answer, struct inc_
 	return ret;
 }
 
-/* Whether another member may answer the request. */
+/* Whether another member may answer the request. A member may be refused because its own certificate
+ * is wrong. */
 static bool may_pass(int ret)
 {
-	return ret != -ENOENT && ret != -EACCES && ret != -ENOSPC && ret != -ENOMEM;
+	return ret != -ENOENT && ret != -ENOSPC && ret != -ENOMEM;
 }
 
 /* Ends the requests for which there is an answer or an error. */
@@ -544,7 +545,7 @@ int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint
 		  json_t **answer, struct inc_err *err)
 {
 	struct call call = {.err = err};
-	unsigned int tries = 0;
+	unsigned int tries = 0, refused = 0;
 	int ret = inc_err_set(err, ETIMEDOUT, "etcd: no time is left for a request");
 
 	ret = request ? 0 : inc_err_set(err, ENOMEM, "out of memory");
@@ -566,7 +567,8 @@ int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint
 		}
 		for (drive(etcd); !call.ended; drive(etcd))
 			curl_multi_poll(etcd->multi, NULL, 0, TRY_MS, NULL);
-		if (call.ret && !may_pass(call.ret))
+		refused = call.ret == -EACCES ? refused + 1 : 0;
+		if (call.ret && (!may_pass(call.ret) || refused >= etcd->members.n))
 			ret = call.ret;
 	}
 	json_decref(request);

@@ -18,6 +18,8 @@
 #define KEEP_MS   500 /* how often the lease is kept */
 /* how long one member has to answer that it keeps the lease */
 #define KEEP_TRY_MS 700
+/* so many members are asked at once to keep the lease */
+#define KEEP_TRIES  3
 #define STAND_BY_MS 200  /* how often a controller that stands by looks for a leader */
 #define ASK_MS      2000 /* time limit of its requests */
 #define GIVE_UP_MS  500  /* time limit of the request that gives the lead up */
@@ -43,6 +45,7 @@ struct inc_lease {
 	int64_t revision; /* revision of etcd at the last change of the sequence; 0: there is none
 			   */
 	unsigned int n_transactions;
+	unsigned int refusals; /* requests to keep the lease that have failed since the last one */
 	char said[sizeof(((struct inc_err *)0)->msg)]; /* the last line about standing by */
 };
 
@@ -222,8 +225,7 @@ static int claim(struct inc_lease *lease, struct inc_err *err)
 
 static void on_kept(void *arg, int ret, const json_t *answer, const struct inc_err *err);
 
-/* Asks etcd to keep the lease, unless a request is under way. */
-static void keep(struct inc_lease *lease)
+void inc_lease_keep(struct inc_lease *lease)
 {
 	if (lease->asked_at_ns)
 		return;
@@ -241,13 +243,17 @@ static void on_kept(void *arg, int ret, const json_t *answer, const struct inc_e
 	lease->asked_at_ns = 0;
 	if (!ret && inc_etcd_number(json_object_get(answer, "result"), "TTL") > 0) {
 		lease->ends_at_ns = asked_at_ns + lease->length_ns;
+		lease->refusals = 0;
 		return;
 	}
 	if (!ret || ret == -ENOENT)
 		inc_lease_lose(lease, "etcd has ended its lease");
 	inc_lease_check(lease);
-	inc_warn("%s", err->msg);
-	keep(lease); /* at once, from the next member */
+	if (!lease->refusals)
+		inc_warn("%s", err->msg);
+	/* at once from the next members, and later by the timer */
+	if (++lease->refusals < KEEP_TRIES)
+		inc_lease_keep(lease);
 }
 
 /* Returns whether the sequence has the text of this transaction. Then it was carried out, although
@@ -318,7 +324,7 @@ static void on_timer(void *arg)
 
 	if (lease->state == LEADING) {
 		inc_lease_check(lease);
-		keep(lease);
+		inc_lease_keep(lease);
 		inc_timer_arm(lease->timer, KEEP_MS);
 		return;
 	}

@@ -20,7 +20,7 @@
 #include "controller/store/lease.h"
 #include "controller/store/store_priv.h"
 
-#define READ_MS 5000 /* time limit for each page of the rows */
+#define READ_MS 2000 /* time limit for each page of the rows */
 /* Limits of one transaction. etcd's own are 128 operations, and 1.5 MiB with keys and values before
  * they are written in base64. A part is the value of a key itself, so it is in base64 twice. */
 #define OPS_MAX        100
@@ -503,6 +503,7 @@ static int read_all(struct reading *r, struct inc_err *err)
 	int ret = from ? 0 : no_memory(err);
 
 	while (!ret && from) {
+		inc_lease_keep(r->s->lease);
 		ret = inc_etcd_call(etcd, "kv/range",
 				    json_pack("{s:O, s:o, s:i}", "key", from, "range_end",
 					      inc_etcd_key_end(etcd, ""), "limit", PAGE_KEYS),
@@ -525,6 +526,7 @@ static int complete(struct reading *r, struct inc_err *err)
 	for (unsigned int i = 0; !ret && i < r->parts; i++) {
 		json_t *ops;
 
+		inc_lease_keep(r->s->lease);
 		snprintf(number, sizeof(number), "%u", i);
 		ops = json_object_get(json_object_get(r->part, number), "ops");
 		ret = json_is_array(ops)

@@ -21,7 +21,8 @@ static int put_rank(struct inc_store *store, const struct inc_member *member, st
 
 	if (!inc_group_formed(member->group))
 		return 0;
-	strcpy(row.host, topo->hosts[member->host].name);
+	/* a group from the database may have a host that the topology lacks; it stays unknown */
+	strcpy(row.host, member->host < topo->n_hosts ? topo->hosts[member->host].name : "-");
 	strcpy(row.node, member->node);
 	return inc_store_put(store, INC_KEPT_RANKS, &row, err);
 }
@@ -101,7 +102,6 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 			.rank = rank,
 			.pkey = m->route.pkey,
 			.udp_csum = m->route.udp_csum,
-			.rail = comm->group->core->topo->hosts[m->route.host].rail,
 			.own = kept_end(&m->route.own),
 			.peer = kept_end(&m->route.peer),
 		};
@@ -110,6 +110,7 @@ static int put_members(struct inc_store *store, const struct inc_comm *comm, str
 		 * back */
 		if (!m->has_endpoint)
 			continue;
+		row.rail = comm->group->core->topo->hosts[m->route.host].rail;
 		strcpy(row.transport, m->transport);
 		ret = inc_store_put(store, INC_KEPT_MEMBERS, &row, err);
 	}

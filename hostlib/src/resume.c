@@ -147,12 +147,24 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	}
 }
 
+/* Returns the first address of the family by which the group has reached a controller before, because
+ * a name may also have addresses at which no controller listens. Without one it is the first. */
+static const struct addrinfo *best_address(const struct addrinfo *list, int family)
+{
+	const struct addrinfo *at = list;
+
+	while (at && at->ai_family != family)
+		at = at->ai_next;
+	return at ?: list;
+}
+
 /* Chooses the next one of several controllers, for the next attempt. Its address stays that of the
  * one before if its name cannot be looked up at present. */
 static void choose_next(struct inccl_group *group)
 {
 	const struct inc_hostports *all = &group->controllers;
 	const unsigned int next = (group->controller_at + 1) % all->n;
+	const struct addrinfo *best;
 	struct addrinfo *list;
 	struct inc_err err;
 
@@ -164,8 +176,9 @@ static void choose_next(struct inccl_group *group)
 	group->controller_at = next;
 	name_controller(group);
 	if (list) {
-		memcpy(&group->peer, list->ai_addr, list->ai_addrlen);
-		group->peer_len = list->ai_addrlen;
+		best = best_address(list, group->peer.ss_family);
+		memcpy(&group->peer, best->ai_addr, best->ai_addrlen);
+		group->peer_len = best->ai_addrlen;
 	}
 	pthread_mutex_unlock(&group->lock);
 	if (list)

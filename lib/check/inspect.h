@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/net/tls_key.h"
 #include "lib/rdma/info.h"
 
 enum inc_finding_level {
@@ -66,6 +67,11 @@ void inc_inspect_clocks(struct inc_findings *f);
  * process that `ip netns exec` has started. Its pins end with the processes of that namespace.
  * Other such namespaces are found only with the right to look at process 1. */
 bool inc_bpffs_is_private(void);
+
+/* key.c: examines a file of keys. Writes the identity of the first key, or leaves it as it is if the file is
+ * not valid. */
+void inc_inspect_key(struct inc_findings *f, const char *path,
+		     char identity[INC_TLS_IDENTITY_MAX + 1]);
 
 /* listener.c: the socket that has a UDP port, or that listens at a TCP port. */
 struct inc_listener {

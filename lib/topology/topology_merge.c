@@ -61,10 +61,11 @@ static void *copy(const void *from, size_t n, size_t size)
 
 static int copy_ports(struct inc_topo_switch *to, const struct inc_topo_switch *from)
 {
+	to->n_ports = 0;
 	to->ports = copy(from->ports, from->n_live_ports, sizeof(*to->ports));
 	if (!to->ports)
 		return -ENOMEM;
-	for (to->n_ports = 0; to->n_ports < from->n_live_ports; to->n_ports++) {
+	for (; to->n_ports < from->n_live_ports; to->n_ports++) {
 		struct inc_topo_port *port = &to->ports[to->n_ports];
 
 		port->peers =
