@@ -120,8 +120,9 @@ static const struct inc_opt options[] = {
 	 INC_OPT_WORD(struct inc_options, attach, attachments)},
 	{.name = "poll-us",
 	 .value = "N",
-	 .help = "microseconds for which a thread of termination mode polls before it sleeps (default " INC_STR(
-		 INC_SPIN_DEF_US) "; 0: not at all); it stops where that does not pay",
+	 .help = "microseconds for which a thread of termination mode polls before it sleeps "
+		 "(default " INC_STR(
+			 INC_SPIN_DEF_US) "; 0: not at all); it stops where that does not pay",
 	 INC_OPT_TAKE(struct inc_options, settings, take_poll)},
 	{.name = "max-communicators",
 	 .alias = "max-groups",

@@ -342,10 +342,9 @@ void inc_comms_set_notices(struct inc_core_switch *sw, const struct inc_msg_noti
 				;
 			/* a switch speaks only for communicators that it has */
 			if (comm->number)
-				inc_comm_set_notice(comm, sw,
-						    i < n && inc_comm_keeps(comm, sw)
-							    ? list[i].message
-							    : "");
+				inc_comm_set_notice(
+					comm, sw,
+					i < n && inc_comm_keeps(comm, sw) ? list[i].message : "");
 		}
 	}
 }

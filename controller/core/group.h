@@ -126,7 +126,8 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 int inc_group_check_newcomer(const struct inc_core *core, const struct inc_msg_join *said,
 			     struct inc_join *join, struct inc_err *err);
 /* Checks whether a newcomer may use its host. A host that drains takes no new job, but the ranks of
- * a job that uses it may still come. group is NULL if the job is new. Returns 0 or -EADDRNOTAVAIL. */
+ * a job that uses it may still come. group is NULL if the job is new. Returns 0 or -EADDRNOTAVAIL.
+ */
 int inc_group_check_host(const struct inc_core *core, const struct inc_group *group,
 			 unsigned int host, struct inc_err *err);
 /* rails.c: finds the member's host and NIC in the topology, or else among what drains. Returns 0 or

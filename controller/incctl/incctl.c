@@ -103,8 +103,8 @@ static const struct inc_opt options[] = {
 	{.name = "controller",
 	 .letter = 'c',
 	 .value = "HOST[:PORT][,...]",
-	 .help = "the controller to ask, or a list, of which the one that leads answers (default: INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(
-		 INC_PORT_MEMBERS) ")",
+	 .help = "the controller to ask, or a list, of which the one that leads answers (default: "
+		 "INCCL_CONTROLLER, or 127.0.0.1:" INC_STR(INC_PORT_MEMBERS) ")",
 	 INC_OPT_TEXT(struct settings, target.controller, inc_hostports_check)},
 	{.name = "switch",
 	 .letter = 's',

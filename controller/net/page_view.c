@@ -20,7 +20,7 @@
 #define MAX_JOBS     200
 #define MAX_SWITCHES 256
 #define MAX_WAITS    50
-#define MAX_LOOKS 100000 /* entries of switches' answers that the list of waits reads */
+#define MAX_LOOKS    100000 /* entries of switches' answers that the list of waits reads */
 #define MAX_LINKS    512
 #define WAIT_MS      1000 /* a switch that waits for less than that is busy */
 

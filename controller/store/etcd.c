@@ -456,8 +456,8 @@ static int result(struct request *r, CURLcode code, json_t **answer, struct inc_
 	return ret;
 }
 
-/* Whether another member may answer the request. A member may be refused because its own certificate
- * is wrong. */
+/* Whether another member may answer the request. A member may be refused because its own
+ * certificate is wrong. */
 static bool may_pass(int ret)
 {
 	return ret != -ENOENT && ret != -ENOSPC && ret != -ENOMEM;

@@ -147,8 +147,9 @@ static bool pause_for(struct inccl_group *group, int fd, short events, unsigned 
 	}
 }
 
-/* Returns the first address of the family by which the group has reached a controller before, because
- * a name may also have addresses at which no controller listens. Without one it is the first. */
+/* Returns the first address of the family by which the group has reached a controller before,
+ * because a name may also have addresses at which no controller listens. Without one it is the
+ * first. */
 static const struct addrinfo *best_address(const struct addrinfo *list, int family)
 {
 	const struct addrinfo *at = list;

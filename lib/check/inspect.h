@@ -68,8 +68,8 @@ void inc_inspect_clocks(struct inc_findings *f);
  * Other such namespaces are found only with the right to look at process 1. */
 bool inc_bpffs_is_private(void);
 
-/* key.c: examines a file of keys. Writes the identity of the first key, or leaves it as it is if the file is
- * not valid. */
+/* key.c: examines a file of keys. Writes the identity of the first key, or leaves it as it is if
+ * the file is not valid. */
 void inc_inspect_key(struct inc_findings *f, const char *path,
 		     char identity[INC_TLS_IDENTITY_MAX + 1]);
 

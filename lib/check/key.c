@@ -29,7 +29,8 @@ void inc_inspect_key(struct inc_findings *f, const char *path,
 			     mode ? "chmod 600" : "correct or replace", path);
 		return;
 	}
-	if (!stat(path, &st) && st.st_uid != geteuid() && st.st_uid != 0 && !is_of_service(st.st_uid))
+	if (!stat(path, &st) && st.st_uid != geteuid() && st.st_uid != 0 &&
+	    !is_of_service(st.st_uid))
 		inc_find_fix(inc_find(f, INC_FINDING_WARNING, "key", "owner",
 				      "%s belongs to user %u", path, st.st_uid),
 			     "That user can read and replace the secret.", "chown %u %s", geteuid(),

@@ -11,8 +11,9 @@
  * waits of the trials differ, so that a peer with a steady rhythm does not answer all of them by
  * chance.
  *
- * A peer may acknowledge a packet without AckReq only when a later one arrives, and a
- * retransmission has AckReq. So a trial needs a packet with AckReq among those that were sent once.
+ * A device may acknowledge the first packets of a message only with its last one, and a
+ * retransmission has AckReq. So a trial needs a packet with AckReq, or the end of a message, among
+ * those that were sent once. Soft endpoints acknowledge messages although they request no ACKs.
  */
 #include "userspace/xdp/slowpath_priv.h"
 
@@ -20,7 +21,7 @@ static const unsigned int hold_ms[] = {60, 90, 130};
 #define TRIALS (sizeof(hold_ms) / sizeof(hold_ms[0]))
 /* The ACK of a packet that was lost and retransmitted comes within this time. */
 #define PROMPT_NS (10 * INC_NSEC_PER_MSEC)
-/* So many packets are searched for one with AckReq. */
+/* So many packets are searched for one that a peer acknowledges. */
 #define SEARCHED 64
 /* time after a trial in which the first copy was not lost, until the next trial may begin */
 #define NEXT_TRIAL_NS (2 * INC_NSEC_PER_SEC)
@@ -62,10 +63,10 @@ static void report(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, u
 		   cm->index, is_parent(cm, peer) ? 0 : 1u << peer, c->acked, text);
 }
 
-/* Whether one of the packets from c->acked on has AckReq, so that a peer at which they arrive
- * acknowledges the oldest one at once. */
-static bool asks_for_ack(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer,
-			 uint64_t sent)
+/* Whether one of the packets from c->acked on has AckReq or ends a message, so that a peer at which
+ * they arrive acknowledges the oldest one soon. */
+static bool is_acknowledged_soon(const struct inc_slowpath *sp, const struct sp_comm *cm,
+				 uint32_t peer, uint64_t sent)
 {
 	uint64_t r = cm->conn[peer].acked, end = sent - r > SEARCHED ? r + SEARCHED : sent;
 	uint8_t payload[INC_MAX_PAYLOAD];
@@ -76,7 +77,8 @@ static bool asks_for_ack(const struct inc_slowpath *sp, const struct sp_comm *cm
 		ret = is_parent(cm, peer)
 			      ? inc_switch_read_partial(sp->sw, cm->index, r, payload, &head)
 			      : inc_switch_read_kept(sp->sw, cm->index, peer, r, &head);
-		if (!ret && head.mirror.flags & INC_BUF_F_ACKREQ)
+		if (!ret && (head.mirror.flags & INC_BUF_F_ACKREQ ||
+			     inc_op_in(head.mirror.opcode, INC_OPS_END)))
 			return true;
 	}
 	return false;
@@ -91,7 +93,7 @@ static void begin(const struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pe
 
 	if (!c->delivery.suspect || c->delivery.loss || now < c->trial.next_at_ns ||
 	    c->acked >= sent || c->acked < c->resent_end || c->resend_next < c->resend_end ||
-	    c->asked || c->rto.backoff || !asks_for_ack(sp, cm, peer, sent))
+	    c->asked || c->rto.backoff || !is_acknowledged_soon(sp, cm, peer, sent))
 		return;
 	c->trial.under_way = true;
 	c->trial.r = c->acked;
