@@ -282,7 +282,7 @@ static uint64_t waited_ms(struct inc_ctl *ctl, const struct inc_core_wait *wait)
 	return (inc_timeouts_now_ns(&ctl->timeouts) - wait->began_at_ns) / INC_NSEC_PER_MSEC;
 }
 
-/* Prints for whom groups and communicators wait that have not begun yet. */
+/* Prints which ranks are missing in groups and communicators that have not begun yet. */
 static void print_group_waits(struct inc_ctl *ctl, unsigned int *n, FILE *out)
 {
 	const struct inc_group *group;
@@ -368,8 +368,7 @@ static void print_waits(const struct inc_page *page, FILE *out)
 	const json_t *entry;
 	size_t i;
 
-	fputs("<h2 id=\"h-waits\">Who waits for whom</h2>\n<div id=\"waits\" data-live>\n<ul>\n",
-	      out);
+	fputs("<h2 id=\"h-waits\">Waits</h2>\n<div id=\"waits\" data-live>\n<ul>\n", out);
 	print_group_waits(ctl, &n, out);
 	for (unsigned int s = 0; s < page->n_switches; s++) {
 		if (!ctl->core.switches[s]->connected)

@@ -538,7 +538,7 @@ static void on_end(void *arg, int ret, const json_t *answer, const struct inc_er
 
 static unsigned int ms_left(uint64_t deadline_ns)
 {
-	return inc_ms_until(deadline_ns, inc_clock_ns(CLOCK_BOOTTIME));
+	return inc_ms_until(deadline_ns, inc_boot_ns());
 }
 
 int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint64_t deadline_ns,

@@ -60,11 +60,6 @@ static void go(struct inc_lease *lease, enum state to)
 	lease->state = inc_machine_step(&machine, lease->id, lease->state, to);
 }
 
-static uint64_t now_ns(void)
-{
-	return inc_clock_ns(CLOCK_BOOTTIME);
-}
-
 bool inc_lease_leads(const struct inc_lease *lease)
 {
 	return lease->state == LEADING;
@@ -82,7 +77,7 @@ void inc_lease_lose(const struct inc_lease *lease, const char *why)
 
 void inc_lease_check(const struct inc_lease *lease)
 {
-	if (lease && lease->state == LEADING && now_ns() >= lease->ends_at_ns)
+	if (lease && lease->state == LEADING && inc_boot_ns() >= lease->ends_at_ns)
 		inc_lease_lose(lease, "its lease has not been kept in time");
 }
 
@@ -101,12 +96,12 @@ static void say(struct inc_lease *lease, bool wrong, const char *text)
 static int call(struct inc_lease *lease, const char *path, json_t *request, json_t **answer,
 		struct inc_err *err)
 {
-	return inc_etcd_call(lease->etcd, path, request, now_ns() + ASK_MS * INC_NSEC_PER_MSEC,
+	return inc_etcd_call(lease->etcd, path, request, inc_boot_ns() + ASK_MS * INC_NSEC_PER_MSEC,
 			     answer, err);
 }
 
-/* Asks who leads. Returns 1 if there is no leader, 0 if there is one, or -errno. */
-static int nobody_leads(struct inc_lease *lease, struct inc_err *err)
+/* Asks etcd for the leader. Returns 1 if there is none, 0 if there is one, or -errno. */
+static int find_no_leader(struct inc_lease *lease, struct inc_err *err)
 {
 	json_t *answer, *kv;
 	char text[sizeof(err->msg)];
@@ -133,7 +128,7 @@ static int nobody_leads(struct inc_lease *lease, struct inc_err *err)
 /* Gets a new lease. */
 static int grant(struct inc_lease *lease, struct inc_err *err)
 {
-	const uint64_t asked_at_ns = now_ns();
+	const uint64_t asked_at_ns = inc_boot_ns();
 	json_t *answer;
 	int64_t length_s;
 	int ret = call(lease, "lease/grant", json_pack("{s:i}", "TTL", LEASE_S), &answer, err);
@@ -156,7 +151,7 @@ static void give_up(struct inc_lease *lease)
 	json_t *answer;
 
 	inc_etcd_call(lease->etcd, "lease/revoke", json_pack("{s:s}", "ID", lease->id),
-		      now_ns() + GIVE_UP_MS * INC_NSEC_PER_MSEC, &answer, NULL);
+		      inc_boot_ns() + GIVE_UP_MS * INC_NSEC_PER_MSEC, &answer, NULL);
 	json_decref(answer);
 }
 
@@ -216,7 +211,7 @@ static int claim(struct inc_lease *lease, struct inc_err *err)
 	if (!ret)
 		take_claim(lease, answer);
 	json_decref(answer);
-	if (!lease->fence || now_ns() >= lease->ends_at_ns) {
+	if (!lease->fence || inc_boot_ns() >= lease->ends_at_ns) {
 		give_up(lease);
 		return ret;
 	}
@@ -229,7 +224,7 @@ void inc_lease_keep(struct inc_lease *lease)
 {
 	if (lease->asked_at_ns)
 		return;
-	lease->asked_at_ns = now_ns();
+	lease->asked_at_ns = inc_boot_ns();
 	if (inc_etcd_send(lease->etcd, "lease/keepalive", json_pack("{s:s}", "ID", lease->id),
 			  KEEP_TRY_MS, on_kept, lease))
 		lease->asked_at_ns = 0;
@@ -289,7 +284,7 @@ static void take_answer(struct inc_lease *lease, const json_t *answer, const cha
 
 int inc_lease_transact(struct inc_lease *lease, json_t *ops, struct inc_err *err)
 {
-	const uint64_t deadline_ns = now_ns() + WRITE_MS * INC_NSEC_PER_MSEC;
+	const uint64_t deadline_ns = inc_boot_ns() + WRITE_MS * INC_NSEC_PER_MSEC;
 	json_t *request, *answer;
 	char token[60];
 	size_t n = snprintf(token, sizeof(token), "%lld-%u", (long long)lease->fence,
@@ -328,7 +323,7 @@ static void on_timer(void *arg)
 		inc_timer_arm(lease->timer, KEEP_MS);
 		return;
 	}
-	ret = nobody_leads(lease, &err);
+	ret = find_no_leader(lease, &err);
 	if (ret > 0)
 		ret = claim(lease, &err);
 	if (ret < 0)

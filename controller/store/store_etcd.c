@@ -507,8 +507,7 @@ static int read_all(struct reading *r, struct inc_err *err)
 		ret = inc_etcd_call(etcd, "kv/range",
 				    json_pack("{s:O, s:o, s:i}", "key", from, "range_end",
 					      inc_etcd_key_end(etcd, ""), "limit", PAGE_KEYS),
-				    inc_clock_ns(CLOCK_BOOTTIME) + READ_MS * INC_NSEC_PER_MSEC,
-				    &answer, err);
+				    inc_boot_ns() + READ_MS * INC_NSEC_PER_MSEC, &answer, err);
 		if (!ret)
 			ret = take_page(r, answer, &from, err);
 		json_decref(answer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The NICs of this host. If it has several, each channel of a communicator uses one of them, and
- * the controller says which (docs/control.md, "Rails"). Before each communicator they are checked,
- * and those that do not work are left out.
+ * the controller chooses them (docs/control.md, "Rails"). Before each communicator they are
+ * checked, and those that do not work are left out.
  */
 #ifndef INCCL_RAILS_H
 #define INCCL_RAILS_H
@@ -52,7 +52,7 @@ struct inccl_survey {
 
 /* Stores which NICs the controller knows. Called under the group's lock. */
 void inccl_rails_set(struct inccl_group *group, const struct inc_msg_joined *joined);
-/* Fills in what a group that is made of this one says about its addresses. */
+/* Fills in the addresses of this host for a group that is made of this one. */
 void inccl_rails_introduce(const struct inccl_group *group, struct inc_msg_join *msg);
 /* Gives a group what the group of which it was made knows about the NICs. */
 void inccl_rails_inherit(struct inccl_group *group, struct inccl_group *parent);

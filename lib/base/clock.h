@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The clocks: CLOCK_MONOTONIC for spans and deadlines, CLOCK_REALTIME for what people read. */
+/* The clocks: CLOCK_MONOTONIC for spans and deadlines, CLOCK_BOOTTIME for those that end while the
+ * machine is suspended, CLOCK_REALTIME for what people read. */
 #ifndef INC_CLOCK_H
 #define INC_CLOCK_H
 
@@ -31,6 +32,11 @@ static inline uint64_t inc_now_ms(void)
 static inline time_t inc_now_s(void)
 {
 	return inc_now_ns() / INC_NSEC_PER_SEC;
+}
+
+static inline uint64_t inc_boot_ns(void)
+{
+	return inc_clock_ns(CLOCK_BOOTTIME);
 }
 
 /* CLOCK_REALTIME as nanoseconds since 1970. */

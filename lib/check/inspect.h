@@ -18,7 +18,7 @@
 
 enum inc_finding_level {
 	INC_FINDING_OK,
-	INC_FINDING_SKIPPED, /* not examined; the text says why */
+	INC_FINDING_SKIPPED, /* not examined; the text has the reason */
 	INC_FINDING_WARNING, /* works, but slower, later or with less information than it could */
 	INC_FINDING_PROBLEM, /* something does not work */
 	INC_FINDING_LEVELS,
@@ -67,6 +67,10 @@ void inc_inspect_clocks(struct inc_findings *f);
  * process that `ip netns exec` has started. Its pins end with the processes of that namespace.
  * Other such namespaces are found only with the right to look at process 1. */
 bool inc_bpffs_is_private(void);
+
+struct bpf_insn;
+/* kernel.c: loads an XDP program of n instructions. Returns its descriptor or -errno. */
+int inc_load_instructions(const struct bpf_insn *program, uint32_t n);
 
 /* key.c: examines a file of keys. Writes the identity of the first key, or leaves it as it is if
  * the file is not valid. */

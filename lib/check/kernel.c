@@ -193,6 +193,19 @@ static bool inspect_capabilities(struct inc_findings *f)
 	return false;
 }
 
+int inc_load_instructions(const struct bpf_insn *program, uint32_t n)
+{
+	union bpf_attr attr = {
+		.prog_type = BPF_PROG_TYPE_XDP,
+		.insns = (uintptr_t)program,
+		.insn_cnt = n,
+		.license = (uintptr_t) "Dual BSD/GPL",
+	};
+	const int fd = syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+
+	return fd < 0 ? -errno : fd;
+}
+
 /* Loads a program that passes all packets, and closes it again. Returns 0 or -errno. */
 static int try_load(void)
 {
@@ -200,16 +213,10 @@ static int try_load(void)
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = XDP_PASS},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
-	union bpf_attr attr = {
-		.prog_type = BPF_PROG_TYPE_XDP,
-		.insns = (uintptr_t)program,
-		.insn_cnt = sizeof(program) / sizeof(program[0]),
-		.license = (uintptr_t) "Dual BSD/GPL",
-	};
-	const int fd = syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
+	const int fd = inc_load_instructions(program, sizeof(program) / sizeof(program[0]));
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	close(fd);
 	return 0;
 }

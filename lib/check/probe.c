@@ -2,7 +2,7 @@
 /*
  * Sends ICMP echo requests to a neighbour (inspect.h). Every kernel answers these, and the answer
  * passes the XDP program of the port by which it comes in. Requests can leave by XDP_REDIRECT, as
- * results do: BPF_PROG_TEST_RUN with live frames runs a program of two instructions for that.
+ * results do: BPF_PROG_TEST_RUN with live frames runs a program of four instructions for that.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -71,15 +71,8 @@ static int load_redirect(unsigned int ifindex)
 		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_redirect},
 		{.code = BPF_JMP | BPF_EXIT},
 	};
-	union bpf_attr attr = {
-		.prog_type = BPF_PROG_TYPE_XDP,
-		.insns = (uintptr_t)program,
-		.insn_cnt = sizeof(program) / sizeof(program[0]),
-		.license = (uintptr_t) "Dual BSD/GPL",
-	};
-	const int fd = syscall(__NR_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
 
-	return fd < 0 ? -errno : fd;
+	return inc_load_instructions(program, sizeof(program) / sizeof(program[0]));
 }
 
 /* Finds the MAC address of the peer, which must have answered before. */

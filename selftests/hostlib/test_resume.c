@@ -305,7 +305,7 @@ static void several_controllers(void **state)
 	assert_null(strstr(silent.received, "resume"));
 }
 
-/* If none of the controllers answers, the error says so and names the last one. */
+/* If none of the controllers answers, the error names the last one. */
 static void no_controller_of_several(void **state)
 {
 	char error[256] = "";
