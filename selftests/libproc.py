@@ -74,8 +74,17 @@ class Result:
         return f"{' '.join(map(str, self.args))}\nexit code {self.code} after " \
             f"{self.seconds:.1f} s\n{self.out[-6000:]}\n{self.err[-6000:]}"
 
+    def reason(self):
+        """The last line that the program wrote to stderr, or to stdout. A runner such as inc-lab only adds which job has
+        failed, so the lines of its job come first. The summary has only the first line of a failure."""
+        for text in (self.err, self.out):
+            lines = [line for line in text.splitlines() if line.strip()]
+            if lines:
+                return ([line for line in lines if not line.startswith("inc-lab:")] or lines)[-1]
+        return "(it printed nothing)"
+
     def ok(self):
-        expect(self.code == 0, f"exit code {self.code} of " + self.story())
+        expect(self.code == 0, f"exit code {self.code}: {self.reason()}: " + self.story())
         return self
 
 
