@@ -38,6 +38,10 @@ void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 /* Lets the communicators go on that wait for the switch, because it has answered half of its
  * requests. */
 void inc_comm_switch_answered(struct inc_core_switch *sw);
+/* comm_report.c: begins the time limit again of each communicator that waits for answers of this
+ * switch only, because the connection of the switch is lost. The owner calls it while the switch
+ * still counts as connected. */
+void inc_comms_await_switch(const struct inc_core_switch *sw);
 /* Frees the trees of the communicators that wait for switches, because the topology changes.
  * inc_comms_retry() must follow before any other event, and finds another tree for each of them. */
 void inc_comms_drop_waiting(struct inc_core *core);

@@ -71,6 +71,21 @@ void inc_comm_on_timeout(void *arg)
 	}
 }
 
+void inc_comms_await_switch(const struct inc_core_switch *sw)
+{
+	const struct inc_core *core = sw->core;
+	const struct inc_group *group;
+	struct inc_comm *comm;
+
+	LIST_FOREACH (group, &core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (comm->phase == COMM_WAIT_SWITCH && comm->tree &&
+			    inc_tree_find(comm->tree, sw->index) >= 0 && !inc_comm_absent(comm))
+				inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
+		}
+	}
+}
+
 /* Whether the member of this rank waits for others. A rank that another one leads waits with its
  * leader, which asks as soon as all ranks of its machine wait. */
 static bool waits(const struct inc_comm *comm, unsigned int rank)

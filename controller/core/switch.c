@@ -300,6 +300,7 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 
 void inc_switch_lost(struct inc_core_switch *sw)
 {
+	inc_comms_await_switch(sw);
 	sw->connected = false;
 	sw->to_drop = NULL;
 	sw->since_at_ms = sw->core->now.clock_ms;

@@ -33,6 +33,7 @@ class Line:
     """A TCP connection that carries one JSON object per line."""
 
     reader = None  # the thread that receives, if there is one
+    ignored = ()   # types of messages that want() does not see
 
     def __init__(self, port, source=None):
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S,
@@ -68,6 +69,8 @@ class Line:
     def want(self, kind, seconds=TIMEOUT_S, **fields):
         """Returns the next object, which must have this type and these fields."""
         got = self.recv(seconds)
+        while got and got.get("type") in self.ignored:
+            got = self.recv(seconds)
         expect(got is not None, f"connection closed where '{kind}' was expected")
         expect(got.get("type") == kind and all(got.get(k) == v for k, v in fields.items()),
                f"expected {kind} {fields or ''}, received {got}")
