@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <openssl/evp.h>
 #include <sys/queue.h>
 #include "lib/base/clock.h"
 #include "lib/base/printable.h"
@@ -15,9 +14,13 @@
 #include "controller/store/etcd.h"
 
 #define DEFAULT_PORT 2379
-#define PREFIX_MAX   200
 /* how long one member has for a request that others may answer as well */
 #define TRY_MS 1000
+/* A member that has not answered for so long may have passed the request to a leader that is gone.
+ * The next member is asked as well then, and the first answer counts. */
+#define HEDGE_MS 300
+/* pause after a round of members of which none could answer, such as for an election */
+#define ROUND_MS 50
 /* how often the loop looks after requests under way */
 #define LOOK_MS 5
 /* limit of an answer */
@@ -40,7 +43,8 @@ struct request {
 	struct curl_slist *headers;
 	unsigned int member; /* number of the member that it was sent to */
 	char *body;
-	struct inc_lines lines;
+	char *answer; /* the bytes that have come */
+	size_t answer_bytes;
 	char curl_error[CURL_ERROR_SIZE];
 	inc_etcd_done done;
 	void *arg;
@@ -49,7 +53,7 @@ struct request {
 struct inc_etcd {
 	struct inc_hostports members;
 	unsigned int at; /* number of the member that the next request is sent to */
-	char prefix[PREFIX_MAX];
+	char prefix[INC_ETCD_PREFIX_MAX];
 	bool secure;
 	char *name;            /* the text of --database */
 	char *ca, *cert, *key; /* paths of files; NULL: none */
@@ -63,7 +67,7 @@ bool inc_etcd_wanted(const char *database)
 	return strncmp(database, INC_ETCD_SCHEME, strlen(INC_ETCD_SCHEME)) == 0;
 }
 
-/* Splits the text of --database. prefix has PREFIX_MAX bytes. Returns 0 or -EINVAL. */
+/* Splits the text of --database. prefix has INC_ETCD_PREFIX_MAX bytes. Returns 0 or -EINVAL. */
 static int split(const char *text, struct inc_hostports *members, char *prefix, struct inc_err *err)
 {
 	const char *list = text + strlen(INC_ETCD_SCHEME), *slash = strchrnul(list, '/');
@@ -74,7 +78,7 @@ static int split(const char *text, struct inc_hostports *members, char *prefix, 
 	if (n >= sizeof(names))
 		return inc_err_set(err, EINVAL, "'%.300s': the list is too long", text);
 	n = *slash ? strlen(slash + 1) : 0;
-	if (!n || n >= PREFIX_MAX || !inc_is_word(slash + 1))
+	if (!n || n >= INC_ETCD_PREFIX_MAX || !inc_is_word(slash + 1))
 		return inc_err_set(err, EINVAL,
 				   "'%.300s': want etcd://HOST:PORT,HOST:PORT/PREFIX with a "
 				   "prefix of the keys",
@@ -88,7 +92,7 @@ static int split(const char *text, struct inc_hostports *members, char *prefix, 
 int inc_database_check(const char *text, struct inc_err *err)
 {
 	struct inc_hostports members;
-	char prefix[PREFIX_MAX];
+	char prefix[INC_ETCD_PREFIX_MAX];
 
 	return inc_etcd_wanted(text) ? split(text, &members, prefix, err)
 				     : inc_path_check(text, err);
@@ -101,8 +105,8 @@ static void free_request(struct request *r)
 		curl_multi_remove_handle(r->etcd->multi, r->easy);
 	curl_easy_cleanup(r->easy);
 	curl_slist_free_all(r->headers);
-	inc_lines_free(&r->lines);
 	free(r->body);
+	free(r->answer);
 	free(r);
 }
 
@@ -164,150 +168,9 @@ const char *inc_etcd_name(const struct inc_etcd *etcd)
 	return etcd->name;
 }
 
-/* --- keys and values --- */
-
-json_t *inc_etcd_text(const char *bytes, size_t n)
+const char *inc_etcd_prefix(const struct inc_etcd *etcd)
 {
-	unsigned char *text = malloc(4 * ((n + 2) / 3) + 1);
-	json_t *string = NULL;
-
-	if (text) {
-		const int len = EVP_EncodeBlock(text, (const unsigned char *)bytes, (int)n);
-
-		string = json_stringn((const char *)text, len);
-	}
-	free(text);
-	return string;
-}
-
-char *inc_etcd_bytes(const json_t *text, size_t *n)
-{
-	const char *from = json_string_value(text);
-	const size_t len = json_string_length(text);
-	unsigned char *bytes;
-	int got;
-
-	if (!from)
-		return NULL;
-	bytes = malloc(len + 1);
-	if (!bytes)
-		return NULL;
-	got = EVP_DecodeBlock(bytes, (const unsigned char *)from, (int)len);
-	if (got < 0) {
-		free(bytes);
-		return NULL;
-	}
-	/* the last bytes of the result stand for the padding */
-	for (size_t i = len; i > 0 && got > 0 && from[i - 1] == '='; i--)
-		got--;
-	bytes[got] = '\0';
-	*n = got;
-	return (char *)bytes;
-}
-
-static json_t *key_of(const struct inc_etcd *etcd, const char *path, int add)
-{
-	char key[PREFIX_MAX + 100];
-	int n = snprintf(key, sizeof(key), "%s/%s", etcd->prefix, path);
-
-	if (n >= (int)sizeof(key))
-		return NULL;
-	key[n - 1] += add;
-	return inc_etcd_text(key, n);
-}
-
-json_t *inc_etcd_key(const struct inc_etcd *etcd, const char *path)
-{
-	return key_of(etcd, path, 0);
-}
-
-json_t *inc_etcd_key_end(const struct inc_etcd *etcd, const char *path)
-{
-	return key_of(etcd, path, 1);
-}
-
-json_t *inc_etcd_put(const struct inc_etcd *etcd, const char *path, const char *value, size_t n)
-{
-	return json_pack("{s:{s:o, s:o}}", "request_put", "key", inc_etcd_key(etcd, path), "value",
-			 inc_etcd_text(value, n));
-}
-
-json_t *inc_etcd_delete(const struct inc_etcd *etcd, const char *path)
-{
-	return json_pack("{s:{s:o}}", "request_delete_range", "key", inc_etcd_key(etcd, path));
-}
-
-json_t *inc_etcd_delete_all(const struct inc_etcd *etcd, const char *path)
-{
-	return json_pack("{s:{s:o, s:o}}", "request_delete_range", "key", inc_etcd_key(etcd, path),
-			 "range_end", inc_etcd_key_end(etcd, path));
-}
-
-json_t *inc_etcd_read(const struct inc_etcd *etcd, const char *path)
-{
-	return json_pack("{s:{s:o}}", "request_range", "key", inc_etcd_key(etcd, path));
-}
-
-const json_t *inc_etcd_found(const json_t *answer, unsigned int i)
-{
-	const json_t *response = json_array_get(json_object_get(answer, "responses"), i);
-
-	return json_array_get(json_object_get(json_object_get(response, "response_range"), "kvs"),
-			      0);
-}
-
-const char *inc_etcd_path(const struct inc_etcd *etcd, const char *key)
-{
-	const size_t n = strlen(etcd->prefix);
-
-	return strncmp(key, etcd->prefix, n) == 0 && key[n] == '/' ? key + n + 1 : NULL;
-}
-
-static json_t *parse(struct inc_lines *lines)
-{
-	json_t *object = NULL;
-	size_t room;
-	char *space = inc_lines_space(lines, &room);
-
-	if (!space)
-		return NULL;
-	*space = '\n';
-	inc_lines_filled(lines, 1);
-	return inc_lines_next(lines, &object, NULL) > 0 ? object : NULL;
-}
-
-static bool append(struct inc_lines *lines, const char *bytes, size_t n)
-{
-	while (n) {
-		size_t room;
-		char *space = inc_lines_space(lines, &room);
-
-		if (!space)
-			return false;
-		room = room < n ? room : n;
-		memcpy(space, bytes, room);
-		inc_lines_filled(lines, room);
-		bytes += room;
-		n -= room;
-	}
-	return true;
-}
-
-json_t *inc_etcd_parse(const char *bytes, size_t n)
-{
-	struct inc_lines lines = {.max_line = ANSWER_MAX};
-	json_t *object = append(&lines, bytes, n) ? parse(&lines) : NULL;
-
-	inc_lines_free(&lines);
-	return object;
-}
-
-int64_t inc_etcd_number(const json_t *object, const char *name)
-{
-	const json_t *value = json_object_get(object, name);
-
-	return json_is_integer(value) ? json_integer_value(value)
-				      : strtoll(json_string_value(value) ?: "0", NULL, 10);
+	return etcd->prefix;
 }
 
 /* --- requests --- */
@@ -315,9 +178,14 @@ int64_t inc_etcd_number(const json_t *object, const char *name)
 static size_t on_bytes(char *bytes, size_t one, size_t n, void *arg)
 {
 	struct request *r = arg;
+	char *more = r->answer_bytes + n <= ANSWER_MAX ? realloc(r->answer, r->answer_bytes + n + 1)
+						       : NULL;
 
-	if (r->lines.end - r->lines.start + n > ANSWER_MAX || !append(&r->lines, bytes, n))
+	if (!more)
 		return 0;
+	memcpy(more + r->answer_bytes, bytes, n);
+	r->answer = more;
+	r->answer_bytes += n;
 	return n;
 }
 
@@ -348,10 +216,10 @@ static void set_options(struct request *r, const char *url, size_t body_bytes,
 		curl_easy_setopt(easy, CURLOPT_SSLKEY, r->etcd->key);
 }
 
-static int start(struct inc_etcd *etcd, const char *path, const json_t *request,
-		 unsigned int limit_ms, inc_etcd_done done, void *arg)
+static int start(struct inc_etcd *etcd, unsigned int member, const char *path,
+		 const json_t *request, unsigned int limit_ms, inc_etcd_done done, void *arg)
 {
-	const struct inc_hostport *at = &etcd->members.at[etcd->at];
+	const struct inc_hostport *at = &etcd->members.at[member];
 	struct request *r = calloc(1, sizeof(*r));
 	char url[INC_HOSTPORT_TEXT_BYTES + 40];
 	size_t n = 0;
@@ -359,10 +227,9 @@ static int start(struct inc_etcd *etcd, const char *path, const json_t *request,
 	if (!r)
 		return -ENOMEM;
 	r->etcd = etcd;
-	r->member = etcd->at;
+	r->member = member;
 	r->done = done;
 	r->arg = arg;
-	r->lines.max_line = ANSWER_MAX;
 	TAILQ_INSERT_TAIL(&etcd->requests, r, entry);
 	r->body = inc_line_of(request, &n);
 	r->easy = curl_easy_init();
@@ -381,10 +248,11 @@ static int start(struct inc_etcd *etcd, const char *path, const json_t *request,
 }
 
 /* Names the member in the reason of a failure. Returns -code. */
-static int explain(const struct request *r, int code, struct inc_err *err, const char *why)
+static int explain(const struct inc_etcd *etcd, unsigned int member, int code, struct inc_err *err,
+		   const char *why)
 {
-	const struct inc_hostport *at = &r->etcd->members.at[r->member];
-	const char *scheme = r->etcd->secure ? "https" : "http";
+	const struct inc_hostport *at = &etcd->members.at[member];
+	const char *scheme = etcd->secure ? "https" : "http";
 
 	return inc_err_set(err, code,
 			   "etcd %s://%s:%s: %.200s; 'etcdctl --endpoints=%s://%s:%s endpoint "
@@ -442,15 +310,15 @@ static int result(struct request *r, CURLcode code, json_t **answer, struct inc_
 
 	*answer = NULL;
 	if (code)
-		return explain(r, error_of(code), err, why);
+		return explain(r->etcd, r->member, error_of(code), err, why);
 	curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status);
-	got = parse(&r->lines);
+	got = inc_etcd_parse(r->answer, r->answer_bytes);
 	why = json_string_value(json_object_get(got, "error"));
 	if (got && !why && status == 200) {
 		*answer = got;
 		return 0;
 	}
-	ret = explain(r, error_of_answer(inc_etcd_number(got, "code")), err,
+	ret = explain(r->etcd, r->member, error_of_answer(inc_etcd_number(got, "code")), err,
 		      why ?: "its answer is not that of etcd's version 3 API");
 	json_decref(got);
 	return ret;
@@ -461,6 +329,35 @@ static int result(struct request *r, CURLcode code, json_t **answer, struct inc_
 static bool may_pass(int ret)
 {
 	return ret != -ENOENT && ret != -ENOSPC && ret != -ENOMEM;
+}
+
+/* A request for which the loop waits. */
+struct call {
+	unsigned int members; /* number of members */
+	unsigned int first;   /* number of the member that is asked first */
+	unsigned int tries, refused;
+	uint64_t next_at_ns; /* when the next member is asked, by CLOCK_BOOTTIME */
+	int ret;             /* the last error */
+	json_t *answer;
+	struct inc_err *err;
+};
+
+static void on_end(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+{
+	struct call *call = arg;
+
+	if (call->answer)
+		return;
+	call->answer = json_incref((json_t *)answer);
+	call->refused = ret == -EACCES ? call->refused + 1 : 0;
+	if (!ret)
+		return;
+	call->ret = ret;
+	if (call->err)
+		*call->err = *err;
+	call->next_at_ns = inc_boot_ns();
+	if (call->tries % call->members == 0)
+		call->next_at_ns += ROUND_MS * INC_NSEC_PER_MSEC;
 }
 
 /* Ends the requests for which there is an answer or an error. */
@@ -484,6 +381,8 @@ static void finish(struct inc_etcd *etcd)
 			etcd->at = (etcd->at + 1) % etcd->members.n;
 		done = r->done;
 		arg = r->arg;
+		if (!ret && done == on_end)
+			etcd->at = r->member; /* the first one that has answered is asked first */
 		free_request(r);
 		done(arg, ret, answer, &err);
 		json_decref(answer);
@@ -510,7 +409,7 @@ static void on_timer(void *arg)
 int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsigned int limit_ms,
 		  inc_etcd_done done, void *arg)
 {
-	int ret = request ? start(etcd, path, request, limit_ms, done, arg) : -ENOMEM;
+	int ret = request ? start(etcd, etcd->at, path, request, limit_ms, done, arg) : -ENOMEM;
 
 	json_decref(request);
 	if (!ret)
@@ -518,59 +417,63 @@ int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsi
 	return ret;
 }
 
-struct call {
-	bool ended;
-	int ret;
-	json_t *answer;
-	struct inc_err *err;
-};
-
-static void on_end(void *arg, int ret, const json_t *answer, const struct inc_err *err)
-{
-	struct call *call = arg;
-
-	call->ended = true;
-	call->ret = ret;
-	call->answer = json_incref((json_t *)answer);
-	if (ret && call->err)
-		*call->err = *err;
-}
-
 static unsigned int ms_left(uint64_t deadline_ns)
 {
 	return inc_ms_until(deadline_ns, inc_boot_ns());
 }
 
+/* Sends the request of a call to the next member. Returns 0 or -ENOMEM. */
+static int try_next(struct inc_etcd *etcd, struct call *call, const char *path,
+		    const json_t *request, unsigned int left_ms)
+{
+	const unsigned int n = etcd->members.n, member = (call->first + call->tries++) % n;
+
+	/* with one member there is nobody else to ask meanwhile */
+	call->next_at_ns = inc_boot_ns() + (n > 1 ? HEDGE_MS : TRY_MS) * INC_NSEC_PER_MSEC;
+	return start(etcd, member, path, request, left_ms < TRY_MS ? left_ms : TRY_MS, on_end,
+		     call);
+}
+
+/* Frees the requests of a call that are still under way. */
+static void cancel(struct inc_etcd *etcd, const struct call *call)
+{
+	struct request *r, *next;
+
+	for (r = TAILQ_FIRST(&etcd->requests); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->arg == call)
+			free_request(r);
+	}
+}
+
 int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint64_t deadline_ns,
 		  json_t **answer, struct inc_err *err)
 {
-	struct call call = {.err = err};
-	unsigned int tries = 0, refused = 0;
-	int ret = inc_err_set(err, ETIMEDOUT, "etcd: no time is left for a request");
+	struct call call = {.members = etcd->members.n, .first = etcd->at, .err = err};
+	int ret = request ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 
-	ret = request ? 0 : inc_err_set(err, ENOMEM, "out of memory");
 	while (!ret && !call.answer) {
-		const unsigned int left_ms = ms_left(deadline_ns);
+		const unsigned int left_ms = ms_left(deadline_ns),
+				   wait_ms = ms_left(call.next_at_ns);
 
 		if (!left_ms) {
-			ret = call.ret ?: -ETIMEDOUT;
+			ret = call.ret
+				      ?: explain(etcd, etcd->at, ETIMEDOUT, err,
+						 "no answer in time");
 			break;
 		}
-		/* after a round without an answer the members get time, such as for an election */
-		if (tries++ % etcd->members.n == 0 && tries > 1)
-			curl_multi_poll(etcd->multi, NULL, 0, left_ms < 50 ? left_ms : 50, NULL);
-		call.ended = false;
-		if (start(etcd, path, request, left_ms < TRY_MS ? left_ms : TRY_MS, on_end,
-			  &call)) {
+		if (!wait_ms && try_next(etcd, &call, path, request, left_ms)) {
 			ret = inc_err_set(err, ENOMEM, "no memory for a request to etcd");
 			break;
 		}
-		for (drive(etcd); !call.ended; drive(etcd))
-			curl_multi_poll(etcd->multi, NULL, 0, TRY_MS, NULL);
-		refused = call.ret == -EACCES ? refused + 1 : 0;
-		if (call.ret && (!may_pass(call.ret) || refused >= etcd->members.n))
+		if (wait_ms)
+			curl_multi_poll(etcd->multi, NULL, 0, left_ms < wait_ms ? left_ms : wait_ms,
+					NULL);
+		drive(etcd);
+		if (call.ret && (!may_pass(call.ret) || call.refused >= call.members))
 			ret = call.ret;
 	}
+	cancel(etcd, &call);
 	json_decref(request);
 	*answer = call.answer;
 	return call.answer ? 0 : ret;

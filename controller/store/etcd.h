@@ -16,6 +16,8 @@
 
 /* A text of --database that begins so names an etcd, and not a file. */
 #define INC_ETCD_SCHEME "etcd://"
+/* Bytes of the prefix of the keys, with its NUL. */
+#define INC_ETCD_PREFIX_MAX 200
 
 struct event_base;
 struct inc_etcd;
@@ -39,6 +41,11 @@ void inc_etcd_close(struct inc_etcd *etcd);
 
 /* Returns the text of --database. */
 const char *inc_etcd_name(const struct inc_etcd *etcd);
+/* Returns the prefix of all keys, without the slash behind it. */
+const char *inc_etcd_prefix(const struct inc_etcd *etcd);
+
+/* ---- etcd_keys.c ---- */
+
 /* Makes a JSON string of the key PREFIX/path in base64, as requests have keys. NULL: no memory. */
 json_t *inc_etcd_key(const struct inc_etcd *etcd, const char *path);
 /* The same for the end of the range of all keys that begin with PREFIX/path. */
@@ -62,6 +69,8 @@ const char *inc_etcd_path(const struct inc_etcd *etcd, const char *key);
 json_t *inc_etcd_parse(const char *bytes, size_t n);
 /* Returns a number that the gateway has sent as a string; 0 if there is none. */
 int64_t inc_etcd_number(const json_t *object, const char *name);
+
+/* ---- etcd.c ---- */
 
 /*
  * Sends a request and waits for the answer, until the deadline by CLOCK_BOOTTIME. path: such as

@@ -15,9 +15,16 @@
 /* A controller stops so long before etcd may end its lease. The clocks of two machines may differ
  * by far less in 3 s. A message that is being sent needs some of the time. */
 #define MARGIN_MS 500
-#define KEEP_MS   500 /* how often the lease is kept */
-/* how long one member has to answer that it keeps the lease */
-#define KEEP_TRY_MS 700
+/* A controller that stands by ends the lead of one that has given no sign of life for so long. It
+ * need not wait for etcd, which prolongs all leases when its own leader is lost. */
+#define SILENT_MS (LEASE_S * 1000)
+/* By how much the clocks of two machines may drift apart between two signs of life, between which
+ * there is less than the time of GAP_NS. */
+#define DRIFT_NS ((int64_t)INC_NSEC_PER_MSEC)
+#define GAP_NS   (5 * INC_NSEC_PER_SEC)
+#define KEEP_MS  500 /* how often the lease is kept */
+/* how long one member has for each of the two requests that keep the lease */
+#define KEEP_TRY_MS 500
 /* so many members are asked at once to keep the lease */
 #define KEEP_TRIES  3
 #define STAND_BY_MS 200  /* how often a controller that stands by looks for a leader */
@@ -28,8 +35,20 @@
 #define WRITE_MS 2300
 
 #define SEQUENCE "sequence"
+/* The environment variable in which a controller that has lost its lead gives the lease to the
+ * program that it executes. */
+#define ENDED_LEASE "INC_CONTROLLER_ENDED_LEASE"
 
 enum state { STANDING_BY, LEADING, STATES };
+
+/* What a controller that stands by knows of the one that leads. */
+struct watched {
+	int64_t fence;       /* create revision of its key */
+	int64_t revision;    /* that of its last sign of life; 0: none is known */
+	uint64_t sent_at_ns; /* time of that sign, by CLOCK_BOOTTIME of its machine */
+	/* this machine's CLOCK_BOOTTIME is ahead of that one by so much at most */
+	int64_t ahead_ns;
+};
 
 struct inc_lease {
 	enum state state;
@@ -45,6 +64,8 @@ struct inc_lease {
 	int64_t revision; /* revision of etcd at the last change of the sequence; 0: there is none
 			   */
 	unsigned int n_transactions;
+	struct watched watched;
+	char ended_id[24];     /* lease of a lead that this process has lost; "": none */
 	unsigned int refusals; /* requests to keep the lease that have failed since the last one */
 	char said[sizeof(((struct inc_err *)0)->msg)]; /* the last line about standing by */
 };
@@ -72,6 +93,7 @@ struct inc_etcd *inc_lease_etcd(const struct inc_lease *lease)
 
 void inc_lease_lose(const struct inc_lease *lease, const char *why)
 {
+	setenv(ENDED_LEASE, lease->id, 1);
 	lease->ops->lost(lease->arg, why);
 }
 
@@ -100,27 +122,102 @@ static int call(struct inc_lease *lease, const char *path, json_t *request, json
 			     answer, err);
 }
 
-/* Asks etcd for the leader. Returns 1 if there is none, 0 if there is one, or -errno. */
-static int find_no_leader(struct inc_lease *lease, struct inc_err *err)
+static json_t *compare(const struct inc_lease *lease, const char *path, const char *target,
+		       const char *field, int64_t revision)
 {
-	json_t *answer, *kv;
-	char text[sizeof(err->msg)];
-	char *who;
+	return json_pack("{s:o, s:s, s:s, s:I}", "key", inc_etcd_key(lease->etcd, path), "result",
+			 "EQUAL", "target", target, field, (json_int_t)revision);
+}
+
+/* Takes a sign of life of the leader, whose time is that of its own machine. It has come here after
+ * that time. So it shows by how much this machine's clock is ahead at most, and the least of
+ * several such bounds counts. */
+static void take_sign(struct watched *w, int64_t fence, int64_t revision, uint64_t sent_at_ns)
+{
+	const int64_t ahead_ns = (int64_t)(inc_boot_ns() - sent_at_ns);
+	const bool again = fence == w->fence && sent_at_ns > w->sent_at_ns &&
+			   sent_at_ns - w->sent_at_ns < GAP_NS;
+
+	w->ahead_ns =
+		again && w->ahead_ns + DRIFT_NS < ahead_ns ? w->ahead_ns + DRIFT_NS : ahead_ns;
+	w->fence = fence;
+	w->revision = revision;
+	w->sent_at_ns = sent_at_ns;
+}
+
+/* Whether the controller that leads must have stopped, because its last sign of life is too old.
+ * Without any sign of life it is one of an earlier version, and only etcd ends its lease. */
+static bool has_stopped(struct inc_lease *lease, const json_t *leader, const json_t *alive)
+{
+	const int64_t fence = inc_etcd_number(leader, "create_revision"),
+		      revision = inc_etcd_number(alive, "mod_revision");
+	struct watched *w = &lease->watched;
+	char *text;
 	size_t n;
-	int ret = call(lease, "kv/range",
-		       json_pack("{s:o}", "key", inc_etcd_key(lease->etcd, INC_LEASE_KEY)), &answer,
-		       err);
+
+	if (!alive)
+		return false;
+	if (fence != w->fence || revision != w->revision) {
+		text = inc_etcd_bytes(json_object_get(alive, "value"), &n);
+		take_sign(w, fence, revision, strtoull(text ?: "0", NULL, 10));
+		free(text);
+	}
+	return (int64_t)(inc_boot_ns() - w->sent_at_ns) - w->ahead_ns >=
+	       (int64_t)(SILENT_MS * INC_NSEC_PER_MSEC);
+}
+
+/* Deletes the key of a leader that must have stopped. Returns 1 if that was done, 0 if the leader
+ * has given another sign of life or another controller was faster, or -errno. */
+static int depose(struct inc_lease *lease, struct inc_err *err)
+{
+	const struct inc_etcd *etcd = lease->etcd;
+	json_t *answer;
+	int ret = call(lease, "kv/txn",
+		       json_pack("{s:[o, o], s:[o, o]}", "compare",
+				 compare(lease, INC_LEASE_KEY, "CREATE", "create_revision",
+					 lease->watched.fence),
+				 compare(lease, INC_LEASE_ALIVE_KEY, "MOD", "mod_revision",
+					 lease->watched.revision),
+				 "success", inc_etcd_delete(etcd, INC_LEASE_KEY),
+				 inc_etcd_delete(etcd, INC_LEASE_ALIVE_KEY)),
+		       &answer, err);
 
 	if (ret)
 		return ret;
-	kv = json_array_get(json_object_get(answer, "kvs"), 0);
-	if (kv) {
-		who = inc_etcd_bytes(json_object_get(kv, "value"), &n);
+	ret = json_is_true(json_object_get(answer, "succeeded"));
+	json_decref(answer);
+	if (ret)
+		inc_info("the controller that led has given no sign of life for %d ms, so it has "
+			 "stopped",
+			 SILENT_MS);
+	return ret;
+}
+
+/* Asks etcd for the leader. Returns 1 if there is none, 0 if there is one, or -errno. */
+static int find_no_leader(struct inc_lease *lease, struct inc_err *err)
+{
+	const json_t *leader;
+	json_t *answer;
+	char text[sizeof(err->msg)];
+	char *who;
+	size_t n;
+	int ret = call(lease, "kv/txn",
+		       json_pack("{s:[o, o]}", "success", inc_etcd_read(lease->etcd, INC_LEASE_KEY),
+				 inc_etcd_read(lease->etcd, INC_LEASE_ALIVE_KEY)),
+		       &answer, err);
+
+	if (ret)
+		return ret;
+	leader = inc_etcd_found(answer, 0);
+	ret = !leader;
+	if (leader) {
+		who = inc_etcd_bytes(json_object_get(leader, "value"), &n);
 		snprintf(text, sizeof(text), "controller %.200s leads", who ?: "?");
 		say(lease, false, text);
 		free(who);
+		if (has_stopped(lease, leader, inc_etcd_found(answer, 1)))
+			ret = depose(lease, err);
 	}
-	ret = !kv;
 	json_decref(answer);
 	return ret;
 }
@@ -141,29 +238,53 @@ static int grant(struct inc_lease *lease, struct inc_err *err)
 	json_decref(answer);
 	if (!*lease->id || length_s < 1)
 		return inc_err_set(err, EPROTO, "etcd: a lease without a number or a time");
+	/* etcd may give a longer lease than asked, for which no other controller waits */
+	length_s = length_s < LEASE_S ? length_s : LEASE_S;
 	lease->length_ns = length_s * INC_NSEC_PER_SEC - MARGIN_MS * INC_NSEC_PER_MSEC;
 	lease->ends_at_ns = asked_at_ns + lease->length_ns;
 	return 0;
 }
 
-static void give_up(struct inc_lease *lease)
+/* Ends a lease, with which etcd deletes the leader's key. Returns 0 or -errno. */
+static int end_lease(struct inc_lease *lease, const char *id, unsigned int limit_ms)
 {
 	json_t *answer;
+	int ret = inc_etcd_call(lease->etcd, "lease/revoke", json_pack("{s:s}", "ID", id),
+				inc_boot_ns() + limit_ms * INC_NSEC_PER_MSEC, &answer, NULL);
 
-	inc_etcd_call(lease->etcd, "lease/revoke", json_pack("{s:s}", "ID", lease->id),
-		      inc_boot_ns() + GIVE_UP_MS * INC_NSEC_PER_MSEC, &answer, NULL);
 	json_decref(answer);
+	return ret;
 }
 
-static json_t *compare(const struct inc_lease *lease, const char *path, const char *target,
-		       const char *field, int64_t revision)
+static void give_up(struct inc_lease *lease)
 {
-	return json_pack("{s:o, s:s, s:s, s:I}", "key", inc_etcd_key(lease->etcd, path), "result",
-			 "EQUAL", "target", target, field, (json_int_t)revision);
+	end_lease(lease, lease->id, GIVE_UP_MS);
+}
+
+/* Ends the lease of the lead that this process has lost, because it acts by it no more. So nobody
+ * has to wait for the end of its time. */
+static void end_lost_lead(struct inc_lease *lease)
+{
+	int ret = *lease->ended_id ? end_lease(lease, lease->ended_id, GIVE_UP_MS) : 0;
+
+	if (!ret || ret == -ENOENT)
+		*lease->ended_id = '\0';
+}
+
+/* Makes the operation that writes a sign of life. It has the lease, so that it ends with the key of
+ * the leader. */
+static json_t *sign(const struct inc_lease *lease, uint64_t at_ns)
+{
+	char text[24];
+	const size_t n = snprintf(text, sizeof(text), "%llu", (unsigned long long)at_ns);
+	json_t *put = inc_etcd_put(lease->etcd, INC_LEASE_ALIVE_KEY, text, n);
+
+	json_object_set_new(json_object_get(put, "request_put"), "lease", json_string(lease->id));
+	return put;
 }
 
 /* Makes the request that writes the leader's key with this controller's lease, if there is no such
- * key. The answer has the sequence as the second key. */
+ * key. The answer has the sequence as the third key. */
 static json_t *claim_request(const struct inc_lease *lease)
 {
 	const struct inc_etcd *etcd = lease->etcd;
@@ -177,10 +298,11 @@ static json_t *claim_request(const struct inc_lease *lease)
 	n = n < sizeof(who) ? n : sizeof(who) - 1;
 	put = inc_etcd_put(etcd, INC_LEASE_KEY, who, n);
 	json_object_set_new(json_object_get(put, "request_put"), "lease", json_string(lease->id));
-	return json_pack("{s:[o], s:[o, o], s:[o, o]}", "compare",
+	return json_pack("{s:[o], s:[o, o, o], s:[o, o, o]}", "compare",
 			 compare(lease, INC_LEASE_KEY, "CREATE", "create_revision", 0), "success",
-			 put, inc_etcd_read(etcd, SEQUENCE), "failure",
-			 inc_etcd_read(etcd, INC_LEASE_KEY), inc_etcd_read(etcd, SEQUENCE));
+			 put, sign(lease, inc_boot_ns()), inc_etcd_read(etcd, SEQUENCE), "failure",
+			 inc_etcd_read(etcd, INC_LEASE_KEY),
+			 inc_etcd_read(etcd, INC_LEASE_ALIVE_KEY), inc_etcd_read(etcd, SEQUENCE));
 }
 
 /* Takes the revision of the sequence from the answer to the claim, and the fence if this controller
@@ -194,7 +316,7 @@ static void take_claim(struct inc_lease *lease, const json_t *answer)
 		lease->fence = inc_etcd_number(json_object_get(answer, "header"), "revision");
 	else if (inc_etcd_number(leader, "lease") == strtoll(lease->id, NULL, 10))
 		lease->fence = inc_etcd_number(leader, "create_revision");
-	lease->revision = inc_etcd_number(inc_etcd_found(answer, 1), "mod_revision");
+	lease->revision = inc_etcd_number(inc_etcd_found(answer, 2), "mod_revision");
 }
 
 /* Tries to become the leader. Returns 1 if that has succeeded, 0 if another controller was faster,
@@ -230,25 +352,61 @@ void inc_lease_keep(struct inc_lease *lease)
 		lease->asked_at_ns = 0;
 }
 
-static void on_kept(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+/* The lease was not kept, or the sign of life was not written: tries the next members at once, and
+ * later by the timer. */
+static void not_kept(struct inc_lease *lease, const struct inc_err *err)
 {
-	struct inc_lease *lease = arg;
-	const uint64_t asked_at_ns = lease->asked_at_ns;
-
 	lease->asked_at_ns = 0;
-	if (!ret && inc_etcd_number(json_object_get(answer, "result"), "TTL") > 0) {
-		lease->ends_at_ns = asked_at_ns + lease->length_ns;
-		lease->refusals = 0;
-		return;
-	}
-	if (!ret || ret == -ENOENT)
-		inc_lease_lose(lease, "etcd has ended its lease");
 	inc_lease_check(lease);
 	if (!lease->refusals)
 		inc_warn("%s", err->msg);
-	/* at once from the next members, and later by the timer */
 	if (++lease->refusals < KEEP_TRIES)
 		inc_lease_keep(lease);
+}
+
+static void check_leader(const struct inc_lease *lease, const json_t *leader)
+{
+	if (inc_etcd_number(leader, "create_revision") != lease->fence)
+		inc_lease_lose(lease,
+			       leader ? "another controller leads" : "etcd has ended its lease");
+}
+
+static void on_signed(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+{
+	struct inc_lease *lease = arg;
+
+	if (ret) {
+		not_kept(lease, err);
+		return;
+	}
+	if (!json_is_true(json_object_get(answer, "succeeded")))
+		check_leader(lease, inc_etcd_found(answer, 0));
+	lease->ends_at_ns = lease->asked_at_ns + lease->length_ns;
+	lease->asked_at_ns = 0;
+	lease->refusals = 0;
+}
+
+/* etcd keeps the lease. The controllers that stand by must see a sign of life as well, which is
+ * written only while this controller has the leader's key. */
+static void on_kept(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+{
+	struct inc_lease *lease = arg;
+	const struct inc_etcd *etcd = lease->etcd;
+	json_t *request;
+
+	if ((!ret && inc_etcd_number(json_object_get(answer, "result"), "TTL") <= 0) ||
+	    ret == -ENOENT)
+		inc_lease_lose(lease, "etcd has ended its lease");
+	if (ret) {
+		not_kept(lease, err);
+		return;
+	}
+	request = json_pack(
+		"{s:[o], s:[o], s:[o]}", "compare",
+		compare(lease, INC_LEASE_KEY, "CREATE", "create_revision", lease->fence), "success",
+		sign(lease, lease->asked_at_ns), "failure", inc_etcd_read(etcd, INC_LEASE_KEY));
+	if (inc_etcd_send(lease->etcd, "kv/txn", request, KEEP_TRY_MS, on_signed, lease))
+		lease->asked_at_ns = 0;
 }
 
 /* Returns whether the sequence has the text of this transaction. Then it was carried out, although
@@ -274,9 +432,7 @@ static void take_answer(struct inc_lease *lease, const json_t *answer, const cha
 	}
 	leader = inc_etcd_found(answer, 0);
 	sequence = inc_etcd_found(answer, 1);
-	if (inc_etcd_number(leader, "create_revision") != lease->fence)
-		inc_lease_lose(lease,
-			       leader ? "another controller leads" : "etcd has ended its lease");
+	check_leader(lease, leader);
 	if (!was_made(sequence, token))
 		inc_lease_lose(lease, "another program has written to its database");
 	lease->revision = inc_etcd_number(sequence, "mod_revision");
@@ -323,6 +479,7 @@ static void on_timer(void *arg)
 		inc_timer_arm(lease->timer, KEEP_MS);
 		return;
 	}
+	end_lost_lead(lease);
 	ret = find_no_leader(lease, &err);
 	if (ret > 0)
 		ret = claim(lease, &err);
@@ -348,6 +505,8 @@ int inc_lease_start(struct event_base *base, const char *database,
 		return inc_err_set(err, ENOMEM, "out of memory");
 	lease->ops = ops;
 	lease->arg = arg;
+	snprintf(lease->ended_id, sizeof(lease->ended_id), "%s", getenv(ENDED_LEASE) ?: "");
+	unsetenv(ENDED_LEASE);
 	ret = inc_etcd_open(base, database, files, &lease->etcd, err);
 	if (!ret) {
 		lease->timer = inc_timer_new(base, on_timer, lease);

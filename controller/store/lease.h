@@ -7,10 +7,17 @@
  * changes nothing. If the answer to a request is lost, the sequence shows whether it was carried
  * out.
  *
+ * The leader gives a sign of life after each time that etcd has kept its lease. A controller that
+ * stands by sees these signs. If none has come for longer than the lease's time, it deletes the
+ * leader's key, by a transaction that compares the last sign. etcd itself would keep the key longer
+ * after an election of its own. A controller that has lost its lead ends its lease as soon as it
+ * has begun again.
+ *
  * Messages to peers cannot be compared in this way. So a controller also stops by its own clock. It
- * calls inc_lease_check() before each message. That calls `lost` if the time of the lease, less a
- * margin, has passed since the controller last asked etcd to keep it. CLOCK_BOOTTIME also counts
- * the time in which the machine was suspended, and no program can set this clock.
+ * calls inc_lease_check() before each message.
+ * That calls `lost` if the time of the lease, less a margin, has passed since the controller last
+ * asked etcd to keep it. CLOCK_BOOTTIME also counts the time in which the machine was suspended,
+ * and no program can set this clock.
  *
  * All functions run on the thread of the controller's loop.
  */
@@ -59,5 +66,8 @@ void inc_lease_lose(const struct inc_lease *lease, const char *why) __attribute_
 
 /* The path of the leader's key below the prefix. */
 #define INC_LEASE_KEY "leader"
+/* The path of the key with the leader's last sign of life. Its value is a time in nanoseconds of
+ * the leader's CLOCK_BOOTTIME, from which on the leader acts for the time of its lease at most. */
+#define INC_LEASE_ALIVE_KEY "alive"
 
 #endif

@@ -439,7 +439,7 @@ static int take_key(struct reading *r, const char *path, const char *value, size
 	json_t *object;
 	int ret = 0;
 
-	if (strcmp(path, INC_LEASE_KEY) == 0)
+	if (strcmp(path, INC_LEASE_KEY) == 0 || strcmp(path, INC_LEASE_ALIVE_KEY) == 0)
 		return 0;
 	r->any = true;
 	if (strcmp(path, "version") == 0) {
