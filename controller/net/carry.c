@@ -12,6 +12,7 @@
 #include "controller/core/event.h"
 #include "controller/core/switch.h"
 #include "controller/net/ctl.h"
+#include "controller/store/lease.h"
 #include "lib/base/clock.h"
 
 static struct inc_core_now now_of(struct inc_ctl *ctl)
@@ -133,6 +134,13 @@ void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 	}
 	if (!ctl->carrying)
 		carry(ctl);
+}
+
+void inc_ctl_before_write(void *arg)
+{
+	const struct inc_ctl *ctl = arg;
+
+	inc_lease_check(ctl->lease);
 }
 
 static void on_due(void *arg)

@@ -122,6 +122,10 @@ void inc_carry_stop(struct inc_ctl *ctl);
 /* Passes an event to the core, and carries out the actions that follow from it. */
 void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event);
 
+/* Before bytes are written to a peer, which may have waited: does not return if this controller
+ * may not lead any more. arg is the struct inc_ctl. */
+void inc_ctl_before_write(void *arg);
+
 /* reload.c */
 int inc_reload_start(struct inc_ctl *ctl); /* Returns 0 or -ENOMEM. */
 void inc_reload_stop(struct inc_ctl *ctl);

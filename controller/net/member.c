@@ -382,6 +382,8 @@ void inc_client_accept(struct evconnlistener *l, evutil_socket_t fd, struct sock
 		.max_line = INC_MEMBER_LINE_MAX,
 		.max_write = CTL_WRITE_MAX,
 		.message_timeout_ms = ctl->opt.client_timeout_ms,
+		.before_write = inc_ctl_before_write,
+		.before_write_arg = ctl,
 	};
 	struct inc_client *client = calloc(1, sizeof(*client));
 	struct inc_err err;

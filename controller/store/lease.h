@@ -14,7 +14,7 @@
  * has begun again.
  *
  * Messages to peers cannot be compared in this way. So a controller also stops by its own clock. It
- * calls inc_lease_check() before each message.
+ * calls inc_lease_check() before each message, and again before bytes that have waited are written.
  * That calls `lost` if the time of the lease, less a margin, has passed since the controller last
  * asked etcd to keep it. CLOCK_BOOTTIME also counts the time in which the machine was suspended,
  * and no program can set this clock.

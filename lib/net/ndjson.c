@@ -345,6 +345,8 @@ static int write_some(struct inc_ndjson *conn)
 	struct msghdr message = {.msg_iov = part};
 	ssize_t n;
 
+	if (conn->limits.before_write)
+		conn->limits.before_write(conn->limits.before_write_arg);
 	n = evbuffer_peek(conn->out, -1, NULL, part, sizeof(part) / sizeof(part[0]));
 	message.msg_iovlen = n < 8 ? n : 8;
 	n = sendmsg(bufferevent_getfd(conn->bev), &message, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -52,6 +52,10 @@ struct inc_ndjson_limits {
 	/* List to which the connection goes when it drains. All connections of a list belong to one
 	 * event loop. NULL: the list of the process, if it has only one loop. */
 	struct inc_ndjson_draining *draining;
+	/* Called before bytes are written to the socket, also when the connection drains. It need
+	 * not return if this process may not send any more. NULL: there is no such function. */
+	void (*before_write)(void *arg);
+	void *before_write_arg;
 };
 
 /*
