@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The part `mpi` of `bench`: AllReduces of one MPI program, with the preloaded library and without it. The two run
-alternately. The library measures both paths in its first calls, which do not count, and then uses the faster one."""
+alternately, and each run measures all sizes. The library measures both paths in the first calls of each size, which do not
+count, and then uses the faster one."""
 import json
 import statistics
 
@@ -9,13 +10,14 @@ import costs
 from libtest import Failure, command
 from table import Table, size_text
 
-LIMIT_S = 300
-WARMUP = 9  # calls after which the library has chosen
+LIMIT_S = 900
+WARMUP = 9  # calls of a size after which the library has chosen
 SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
 QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
 PER_HOST, QUICK_PER_HOST = (1, 4, 8), (1, 4)
 RATES = (None, 1000)
 QUICK_HOSTS = [8]
+WITHOUT, WITH = ("--no-switch",), ("--env", "INCCL_MPI_REQUIRE=1")  # options of inc-lab mpirun
 
 
 class Program:
@@ -25,35 +27,34 @@ class Program:
         self.words = ["inc-lab", "mpirun", "--name", lab.name, "--timeout", LIMIT_S, "-n", hosts * per_host, "--per-host", per_host]
         self.path = path
 
-    def time_us(self, size, iterations, *options):
-        """Returns the median time of an AllReduce."""
-        result = command(*map(str, [*self.words, *options, "--", self.path, WARMUP, iterations, size]), timeout=LIMIT_S + 20, check=False)
+    def times_us(self, sizes, *options):
+        """Runs the program once. Returns the median time of an AllReduce of each size, in the order of the sizes."""
+        result = command(*map(str, [*self.words, *options, "--", self.path, WARMUP, f"{costs.GO_S}s", *sizes]),
+                         timeout=LIMIT_S + 20, check=False)
         rows = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
-        if result.code or len(rows) != 1:
+        if result.code or [r["bytes"] for r in rows] != list(sizes):
             raise Failure("failed: " + (result.err.strip().splitlines() or [f"exit code {result.code}"])[-1])
-        return rows[0]["time_us"]
+        return [r["time_us"] for r in rows]
 
 
-def measure_place(how, program, size):
-    """Measures one figure. Returns its row."""
-    iterations = costs.enough(program.time_us(size, 3, "--no-switch"))
-    rounds = []
-    for _ in range(how.rounds):
-        mpi = program.time_us(size, iterations, "--no-switch")
-        rounds.append({"mpi_us": mpi, "ours_us": program.time_us(size, iterations, "--env", "INCCL_MPI_REQUIRE=1")})
-    return {"bytes": size, "rounds": rounds, **{m: statistics.median(r[m] for r in rounds) for m in ("mpi_us", "ours_us")},
-            "ratio": statistics.median(r["mpi_us"] / r["ours_us"] for r in rounds)}
+def measure_place(how, program, sizes):
+    """Measures all sizes of one place. Returns a row for each."""
+    rounds = [list(zip(program.times_us(sizes, *WITHOUT), program.times_us(sizes, *WITH))) for _ in range(how.rounds)]
+    for size, pairs in zip(sizes, zip(*rounds)):
+        mpi_us, ours_us = zip(*pairs)
+        yield {"bytes": size, "rounds": [{"mpi_us": m, "ours_us": o} for m, o in pairs], "mpi_us": statistics.median(mpi_us),
+               "ours_us": statistics.median(ours_us), "ratio": statistics.median(m / o for m, o in pairs)}
 
 
 def measure_mpi(how):
     path = competitors.program("mpi", "mpi_allreduce.c", competitors.openmpi("mpicc"))
+    sizes = how.size or (SIZES if how.full else QUICK_SIZES)
     for rate in (how.rate,) if how.rate else RATES:
         for hosts in how.hosts if how.full or how.some_hosts else QUICK_HOSTS:
             with costs.rated_lab(f"star{hosts}.yaml", rate, "--controller-args", "--member-timeout-ms 0") as lab:
                 for per_host in PER_HOST if how.full else QUICK_PER_HOST:
-                    program = Program(lab, path, hosts, per_host)
-                    for size in how.size or (SIZES if how.full else QUICK_SIZES):
-                        yield {"hosts": hosts, "per_host": per_host, "rate_mbit": rate, **measure_place(how, program, size)}
+                    for row in measure_place(how, Program(lab, path, hosts, per_host), sizes):
+                        yield {"hosts": hosts, "per_host": per_host, "rate_mbit": rate, **row}
 
 
 def show_mpi(rows):
