@@ -14,48 +14,32 @@
 
 /* The sizes of a call. */
 struct shape {
-	size_t element, send, recv; /* bytes; send and recv: 0 if the rank gives or gets nothing */
-	size_t whole;               /* bytes of the whole vector */
-	bool is_shared;             /* the result of a rank is that of all */
+	size_t send, recv; /* bytes; 0 if the rank gives or gets nothing */
+	size_t whole;      /* bytes of the whole vector */
+	bool is_shared;    /* this rank's result is the whole vector */
 };
 
 /* ---- calls ---- */
 
+/* Finds the sizes of a call. Returns the error with which the library refuses its arguments. That
+ * does not depend on whether this rank has lost the switch, so all ranks refuse the same calls. */
 static int measure(const struct inccl_fallback *f, const struct inccl_fallback_call *c,
 		   struct shape *shape)
 {
-	const bool is_root = c->root == f->rank;
-	size_t bytes, all;
+	const struct inccl_call call = inccl_fallback_call_of(c);
+	struct inccl_plan plan;
+	struct inc_err err;
+	int ret = inccl_check_call(f->facts, &call, &plan, &err);
 
-	*shape = (struct shape){.element = inccl_dtype_size(c->dtype), .is_shared = true};
-	if (c->collective == INCCL_BARRIER)
-		return 0;
-	if (!shape->element || __builtin_mul_overflow(c->count, shape->element, &bytes) ||
-	    __builtin_mul_overflow(bytes, (size_t)f->ranks, &all) || c->root < 0 ||
-	    c->root >= f->ranks)
-		return -EINVAL;
-	shape->send = shape->recv = shape->whole = bytes;
-	switch (c->collective) {
-	case INCCL_ALLREDUCE:
-		break;
-	case INCCL_REDUCE:
-		shape->recv = is_root ? bytes : 0;
-		shape->is_shared = is_root;
-		break;
-	case INCCL_BROADCAST:
-		shape->send = is_root ? bytes : 0;
-		break;
-	case INCCL_REDUCE_SCATTER:
-		shape->send = shape->whole = all;
-		shape->is_shared = f->ranks == 1;
-		break;
-	case INCCL_ALL_GATHER:
-		shape->recv = shape->whole = all;
-		break;
-	default:
-		return -EINVAL;
-	}
-	return (shape->send && !c->send) || (shape->recv && !c->recv) ? -EINVAL : 0;
+	if (ret)
+		return ret;
+	*shape = (struct shape){
+		.send = plan.send_bytes,
+		.recv = plan.recv_bytes,
+		.whole = plan.shape.blocks * plan.block_bytes,
+	};
+	shape->is_shared = shape->recv == shape->whole;
+	return 0;
 }
 
 /* Sets the state of a result, and is the only function that does so. Called under the lock. */
@@ -80,16 +64,6 @@ static struct inccl_result *begin(struct inccl_fallback *f, const uint8_t *data,
 	result->bytes = bytes;
 	pthread_mutex_unlock(&f->lock);
 	return result;
-}
-
-/* Takes a collective back that the library has refused. */
-static int take_back(struct inccl_fallback *f, struct inccl_result *result, int ret)
-{
-	pthread_mutex_lock(&f->lock);
-	result->number = 0;
-	f->begun--;
-	pthread_mutex_unlock(&f->lock);
-	return ret;
 }
 
 /* Notes that the switch has given this rank its result. Returns -ECANCELED if the rank has given
@@ -214,11 +188,9 @@ static int run_small(struct inccl_fallback *f, const struct inccl_fallback_call 
 {
 	struct inccl_result *result = begin(f, f->result[(f->begun + 1) & 1].room, shape->whole);
 	const struct inccl_fallback_call small = as_small(f, c, shape, result->room);
-	int ret, refused = 0;
+	int ret;
 
-	ret = inccl_fallback_by_switch(f, &small, shape->whole, &refused);
-	if (refused)
-		return take_back(f, result, refused);
+	ret = inccl_fallback_by_switch(f, &small, shape->whole);
 	ret = ret ?: complete(f, result, RESULT_SHARED);
 	if (ret) {
 		ret = resolve(f, c, shape, result, true);
@@ -251,19 +223,15 @@ static int run_large(struct inccl_fallback *f, const struct inccl_fallback_call 
 	const struct inccl_fallback_call barrier = {.collective = INCCL_BARRIER};
 	struct inccl_result *result = begin(f, given->recv, shape->recv);
 	struct inccl_fallback_call c = *given;
-	int ret = -ENOMEM, refused = 0;
+	int ret = -ENOMEM;
 
 	if (save_contribution(f, shape, &c))
-		ret = inccl_fallback_by_switch(f, &c, shape->whole, &refused);
+		ret = inccl_fallback_by_switch(f, &c, shape->whole);
 	else
 		inccl_fallback_lose(f, "no memory for a copy of the contribution");
-	if (refused)
-		return take_back(f, result, refused);
 	ret = ret ?: complete(f, result, shape->is_shared ? RESULT_SHARED : RESULT_OWN);
-	if (!ret && inccl_fallback_by_switch(f, &barrier, shape->whole, &refused)) {
-		inccl_fallback_lose(f, "the barrier behind a collective was refused");
+	if (!ret && inccl_fallback_by_switch(f, &barrier, shape->whole))
 		ret = inccl_fallback_wait_for_others(f, result->number);
-	}
 	if (ret)
 		ret = resolve(f, &c, shape, result, false);
 	pthread_mutex_lock(&f->lock);
@@ -311,8 +279,23 @@ static void fallback_free(struct inccl_fallback *f)
 		free(f->result[i].room);
 	free(f->copy);
 	free(f->asked);
+	free(f->facts);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
+}
+
+/* Copies what the check of a call reads of the communicator, which ends with a loss. */
+static struct inccl_communicator *facts_of(const struct inccl_communicator *comm)
+{
+	struct inccl_communicator *facts = calloc(1, sizeof(*facts));
+
+	if (!facts)
+		return NULL;
+	facts->group = comm->group;
+	facts->mode = comm->mode;
+	facts->native_floats = comm->native_floats;
+	memcpy(facts->tree, comm->tree, sizeof(facts->tree));
+	return facts;
 }
 
 /* Makes an object without connections. Returns NULL if there is no memory. */
@@ -330,9 +313,11 @@ static struct inccl_fallback *fallback_new(const struct inccl_communicator *comm
 	f->ranks = comm->group->world_size;
 	f->given_up = UINT64_MAX;
 	f->asked = calloc(f->ranks, sizeof(*f->asked));
+	f->facts = facts_of(comm);
 	for (int i = 0; i < 2; i++)
 		f->result[i].room = new_room(opts->keep_bytes);
-	if (f->asked && f->result[0].room && f->result[1].room && copy_room(f, opts->keep_bytes))
+	if (f->asked && f->facts && f->result[0].room && f->result[1].room &&
+	    copy_room(f, opts->keep_bytes))
 		return f;
 	fallback_free(f);
 	return NULL;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 #include "hostlib/include/inccl_fallback.h"
 #include "lib/base/awake.h"
@@ -125,6 +126,8 @@ struct inccl_fallback {
 	struct inccl_result result[2];
 
 	struct inccl_communicator *comm; /* NULL once the switch is lost */
+	/* what the check of a call needs, also after a loss */
+	struct inccl_communicator *facts;
 	struct inccl_fallback_opts opts;
 	struct inccl_peers *peers;
 	int rank, ranks;
@@ -148,10 +151,11 @@ struct inccl_fallback {
 inccl_answer_fn inccl_fallback_answer;
 /* Ends the communicator, so that the other ranks fail as well. */
 void inccl_fallback_lose(struct inccl_fallback *f, const char *reason);
-/* Runs a collective of so many bytes on the switch. If the library refuses the arguments, which has
- * no effect on other ranks, *refused is the error as well. */
+/* The call in the terms of libinccl. */
+struct inccl_call inccl_fallback_call_of(const struct inccl_fallback_call *c);
+/* Runs a collective of so many bytes on the switch. The switch is lost if that fails. */
 int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
-			     size_t bytes, int *refused);
+			     size_t bytes);
 /*
  * Asks all other ranks for the result of a collective. first: the only rank that can have the whole
  * result, or -1. That rank is asked first, because a rank that is asked gives the collective up.

@@ -180,49 +180,33 @@ static int finish(struct inccl_fallback *f, struct inccl_request *request, size_
 	return ret;
 }
 
+struct inccl_call inccl_fallback_call_of(const struct inccl_fallback_call *c)
+{
+	return (struct inccl_call){
+		.collective = c->collective,
+		.send = c->send,
+		.recv = c->recv,
+		.count = c->collective == INCCL_BARRIER ? 0 : c->count,
+		.dtype = c->dtype,
+		.op = c->op,
+		.root = c->root,
+	};
+}
+
 int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
-			     size_t bytes, int *refused)
+			     size_t bytes)
 {
 	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = TIMEOUT_MS);
+	const struct inccl_call call = inccl_fallback_call_of(c);
 	struct inccl_request *request;
 	int ret;
 
 	if (!f->comm)
 		return -ENOTCONN;
-	switch (c->collective) {
-	case INCCL_ALLREDUCE:
-		ret = inccl_allreduce_start(f->comm, c->send, c->recv, c->count, c->dtype, c->op,
-					    &opts, &request);
-		break;
-	case INCCL_REDUCE:
-		ret = inccl_reduce_start(f->comm, c->send, c->recv, c->count, c->dtype, c->op,
-					 c->root, &opts, &request);
-		break;
-	case INCCL_BROADCAST:
-		ret = inccl_broadcast_start(f->comm, c->send, c->recv, c->count, c->dtype, c->root,
-					    &opts, &request);
-		break;
-	case INCCL_REDUCE_SCATTER:
-		ret = inccl_reduce_scatter_start(f->comm, c->send, c->recv, c->count, c->dtype,
-						 c->op, &opts, &request);
-		break;
-	case INCCL_ALL_GATHER:
-		ret = inccl_all_gather_start(f->comm, c->send, c->recv, c->count, c->dtype, &opts,
-					     &request);
-		break;
-	case INCCL_BARRIER:
-	default:
-		ret = inccl_barrier_start(f->comm, &opts, &request);
-		break;
-	}
+	ret = inccl_collective_start(f->comm, &call, &opts, &request);
 	if (!ret)
 		return finish(f, request, bytes);
-	/* these errors are those of all ranks, because they make the same call */
-	if (!inccl_communicator_error(f->comm) &&
-	    (ret == -EINVAL || ret == -EOPNOTSUPP || ret == -E2BIG))
-		*refused = ret;
-	else
-		inccl_fallback_lose(f, inccl_communicator_error(f->comm) ?: inccl_strerror(ret));
+	inccl_fallback_lose(f, inccl_communicator_error(f->comm) ?: inccl_strerror(ret));
 	return ret;
 }
 

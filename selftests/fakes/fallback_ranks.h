@@ -31,7 +31,6 @@ enum ending {
 	FAILS,        /* the start or the wait returns an error, at once or after a while */
 	ARRIVES_LATE, /* the result arrives, but after the rank has been asked, or after late_ns */
 	FAILS_AFTER,  /* the result is written, and the wait returns an error */
-	REFUSED,      /* the start refuses the arguments */
 };
 
 /* Whether the rank loses the switch by this ending. */
@@ -99,6 +98,7 @@ extern struct plan {
 		size_t count;
 		int root;
 		bool in_place;
+		bool is_refused; /* floats have no such operator */
 	} call[MOST_CALLS];
 	enum ending ending[OPERATIONS][MOST_RANKS];
 } plan;

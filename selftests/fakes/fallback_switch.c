@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "hostlib/node/node.h"
 #include "selftests/fakes/fallback_ranks.h"
 
 #define SLICE_NS (400 * INC_NSEC_PER_MSEC) /* of a wait for the switch */
@@ -181,80 +182,49 @@ static bool operation_is_over(struct member *m)
 	}
 }
 
-static int start(struct inccl_communicator *comm, const struct inccl_fallback_call *c,
-		 struct inccl_request **request)
+int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
+			   const struct inccl_collective_opts *opts, struct inccl_request **request)
 {
+	const struct inccl_fallback_call c = {
+		.collective = call->collective,
+		.send = call->send,
+		.recv = call->recv,
+		.count = call->count,
+		.dtype = call->dtype,
+		.op = call->op,
+		.root = call->root,
+	};
 	const unsigned int number = 2 * (me->calls - 1) + me->operations++;
-	const size_t bytes = bytes_received(c, me->rank);
+	const size_t bytes = bytes_received(&c, me->rank);
 
 	job_check(comm == &me->comm && !me->comm_ended && !me->pending && number < OPERATIONS);
 	me->ending = plan.ending[number][me->rank];
 	me->variant = job_draw(3);
 	me->begun_at_ns = job_now_ns;
-	if (me->ending == REFUSED)
-		return -EOPNOTSUPP;
 	if (me->ending == FAILS && !me->variant) {
 		me->comm_error = job_draw(2) ? "the communicator had failed before" : NULL;
 		return me->comm_error ? -EINVAL : -ENOMEM;
 	}
 	me->pending = &job.on_switch[number];
-	join(me->pending, c, "on the switch");
+	join(me->pending, &c, "on the switch");
 	/* a part of the result may be there before the rest, also if the rest never comes */
 	if (bytes)
-		memset(c->recv, 0xab, bytes / 2 + 1);
-	me->recv = c->recv;
+		memset(c.recv, 0xab, bytes / 2 + 1);
+	me->recv = c.recv;
 	*request = (struct inccl_request *)me;
 	return 0;
 }
 
-#define START(kind, ...)                                                                     \
-	return start(comm, &(struct inccl_fallback_call){.collective = (kind), __VA_ARGS__}, \
-		     request)
-
-int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, void *recv,
-			  size_t count, enum inccl_dtype dtype, enum inccl_op op,
-			  const struct inccl_collective_opts *opts, struct inccl_request **request)
+/* collectives.c has calls that wait, which a fallback does not use. */
+int inccl_collective_run(struct inccl_communicator *comm, const struct inccl_call *call,
+			 const struct inccl_collective_opts *opts)
 {
-	START(INCCL_ALLREDUCE, .send = send, .recv = recv, .count = count, .dtype = dtype,
-	      .op = op);
+	job_fail("a collective that waits by itself");
 }
 
-int inccl_reduce_start(struct inccl_communicator *comm, const void *send, void *recv, size_t count,
-		       enum inccl_dtype dtype, enum inccl_op op, int root,
-		       const struct inccl_collective_opts *opts, struct inccl_request **request)
+bool inccl_node_needs_network(const struct inccl_group *group)
 {
-	START(INCCL_REDUCE, .send = send, .recv = recv, .count = count, .dtype = dtype, .op = op,
-	      .root = root);
-}
-
-int inccl_broadcast_start(struct inccl_communicator *comm, const void *send, void *recv,
-			  size_t count, enum inccl_dtype dtype, int root,
-			  const struct inccl_collective_opts *opts, struct inccl_request **request)
-{
-	START(INCCL_BROADCAST, .send = send, .recv = recv, .count = count, .dtype = dtype,
-	      .root = root);
-}
-
-int inccl_reduce_scatter_start(struct inccl_communicator *comm, const void *send, void *recv,
-			       size_t count, enum inccl_dtype dtype, enum inccl_op op,
-			       const struct inccl_collective_opts *opts,
-			       struct inccl_request **request)
-{
-	START(INCCL_REDUCE_SCATTER, .send = send, .recv = recv, .count = count, .dtype = dtype,
-	      .op = op);
-}
-
-int inccl_all_gather_start(struct inccl_communicator *comm, const void *send, void *recv,
-			   size_t count, enum inccl_dtype dtype,
-			   const struct inccl_collective_opts *opts, struct inccl_request **request)
-{
-	START(INCCL_ALL_GATHER, .send = send, .recv = recv, .count = count, .dtype = dtype);
-}
-
-int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_collective_opts *opts,
-			struct inccl_request **request)
-{
-	START(INCCL_BARRIER, .root = 0);
+	return true;
 }
 
 int inccl_wait(struct inccl_request *request, int timeout_ms)

@@ -466,12 +466,6 @@ static void refused_in_place(void **state)
 	fake_switch_down(&sw);
 }
 
-static void wide_shape(int rank, int size, int root, struct inccl_shape *shape)
-{
-	*shape = (struct inccl_shape){
-		.blocks = size, .send_blocks = size, .recv_blocks = 1, .own_block = rank};
-}
-
 /* Collectives with the largest counts and the largest number of ranks. Their last message must be
  * at the right place. */
 static void large_counts(void **state)
@@ -480,11 +474,8 @@ static void large_counts(void **state)
 	struct inccl_group group = {.rank = 4095, .world_size = 4096};
 	struct inccl_communicator comm = {.group = &group, .payload = 2048, .message_packets = 64};
 	uint8_t *const base = (uint8_t *)(1ul << 32), *const block = base + 4095 * bytes;
-	struct inccl_call call = {.collective = INCCL_REDUCE_SCATTER,
-				  .shape = wide_shape,
-				  .send = base,
-				  .recv = block,
-				  .count = count};
+	struct inccl_call call = {
+		.collective = INCCL_REDUCE_SCATTER, .send = base, .recv = block, .count = count};
 	struct inccl_request req = {.comm = &comm, .send = base, .recv = block};
 	struct inc_channel_exchange msg;
 	struct inccl_plan plan;

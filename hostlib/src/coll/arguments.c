@@ -163,7 +163,8 @@ int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_c
 		ret = check_kind(comm, call, plan->element_bytes, err);
 	if (ret)
 		return ret;
-	call->shape(rank, size, call->root, &plan->shape);
+	if (!inccl_shape_of(call, rank, size, &plan->shape))
+		return inc_err_set(err, EINVAL, "collective %d is unknown", call->collective);
 	ret = measure(plan, err);
 	if (!ret)
 		ret = check_buffer(plan, "send", call->send, plan->send_bytes, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Declarations of this folder. Each collective has a file with its public calls and its shape on a
- * rank (struct inccl_shape). All of them use the functions of collective.c, which check, segment
- * and execute a collective of any shape.
+ * Declarations of this folder. collectives.c has the public calls of each collective, and its shape
+ * on a rank (struct inccl_shape). All of them use the functions of collective.c, which check,
+ * segment and execute a collective of any shape.
  */
 #ifndef INCCL_COLL_H
 #define INCCL_COLL_H
@@ -42,9 +42,6 @@ struct inccl_shape {
 /* A collective as its caller asks for it. */
 struct inccl_call {
 	enum inccl_collective collective;
-	/* a function that computes the shape for this rank, the world size of the communicator, and
-	 * the root of the call */
-	void (*shape)(int rank, int size, int root, struct inccl_shape *shape);
 	const void *send;
 	void *recv;
 	size_t count; /* number of elements in a block */
@@ -80,6 +77,10 @@ static inline bool inccl_is_index(enum inccl_dtype dtype)
 	return dtype >= INCCL_INT32_INDEX && dtype <= INCCL_FLOAT64_INDEX;
 }
 
+/* collectives.c. Computes the shape of a call for this rank. Returns false if the collective is
+ * unknown. */
+bool inccl_shape_of(const struct inccl_call *call, int rank, int size, struct inccl_shape *shape);
+
 /* collective.c. These two functions are the public calls NAME_start() and NAME() of any
  * collective. */
 int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,
@@ -111,7 +112,9 @@ static inline bool inccl_is_logical(enum inccl_op op)
 	return op == INCCL_LAND || op == INCCL_LOR || op == INCCL_LXOR;
 }
 
-/* arguments.c. Checks a call and fills in its plan. Returns 0, or -errno with an explanation. */
+/* arguments.c. Checks a call and fills in its plan. Of the communicator it reads the group's rank
+ * and size, the mode, and what floats and texts depend on. Returns 0, or -errno with an
+ * explanation. */
 int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_call *call,
 		     struct inccl_plan *plan, struct inc_err *err);
 /* Checks whether the communicator's switches support the mode in the caller's options. */
