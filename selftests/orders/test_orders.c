@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// COMPUTES: it waits for nothing
 /*
  * The protocol of a slot between CPUs, in every order of their accesses (docs/orders.md). With
  * FULL=1 the bounds are wider. TIMEOUT: 1200

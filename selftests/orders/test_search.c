@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// COMPUTES: it waits for nothing
 /*
  * Tests the search itself, on programs so small that all their outcomes are known: litmus tests of
  * the memory models, and random programs. A random program must have the same outcomes with the
