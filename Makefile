@@ -7,8 +7,8 @@ RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench deb rp
 # A recipe contains $(MAKE) literally, because make gives its jobs only to such recipes.
 BUILD_OPTIONS := --no-print-directory -Otarget
 JOBS ?= $(shell nproc)
-# Tests side by side: a test waits for about half of its time.
-TEST_JOBS ?= $(shell expr 2 '*' $(JOBS))
+# Tests side by side, at most: some wait for most of their time.
+TEST_JOBS ?= $(shell expr 3 '*' $(JOBS))
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(JOBS) $(if $(filter $(RUNS),$(MAKECMDGOALS)),,-Otarget)
 endif
