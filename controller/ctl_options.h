@@ -33,6 +33,19 @@ int inc_plan_run(const struct inc_plan_command *cmd);
  * the program's exit code, and logs the reason of a failure. */
 int inc_topology_check(const char *path, bool json);
 
+/* The options of --discover (discover.c). */
+struct inc_discover_command {
+	bool wanted;
+	unsigned int seconds; /* how long switches may take to connect */
+};
+
+extern const struct inc_opt inc_discover_options[];
+
+struct inc_ctl_options;
+/* Looks for switches, and prints the topology that they see. Returns the program's exit code, and
+ * logs the reason of a failure. */
+int inc_discover(const struct inc_ctl_options *opt);
+
 struct inc_ctl_options {
 	const char *topology;
 	bool check;           /* only check the topology file */
@@ -55,6 +68,7 @@ struct inc_ctl_options {
 	struct inc_tls_files tls;
 	bool insecure; /* the controller may listen on any address without TLS */
 	struct inc_plan_command plan;
+	struct inc_discover_command discover;
 	const char *http;    /* address of the page; NULL: none */
 	const char *metrics; /* address at which figures can be read over HTTP; NULL: none */
 };

@@ -29,7 +29,8 @@
 static const struct inc_opt options[] = {
 	{.name = "topology",
 	 .value = "FILE",
-	 .help = "hosts, switches and links (docs/control.md); required without --plan",
+	 .help = "hosts, switches and links (docs/control.md); required without --plan or "
+		 "--discover",
 	 INC_OPT_TEXT(struct inc_ctl_options, topology, inc_path_check)},
 	{.name = "check",
 	 .help = "only check the topology file, print what it has, and end; no key is needed",
@@ -141,9 +142,11 @@ static int check_options(void *settings)
 
 	if (opt->plan.topology)
 		return 0;
-	if (!opt->topology)
+	if (opt->discover.wanted && opt->topology)
+		return inc_usage("--discover and --topology exclude each other");
+	if (!opt->discover.wanted && !opt->topology)
 		return inc_usage("--topology is missing");
-	if (opt->check)
+	if (opt->check && opt->topology)
 		return 0;
 	if (opt->member_port && opt->member_port == opt->switch_port)
 		return inc_usage("--member-port and --switch-port are both %u", opt->member_port);
@@ -170,7 +173,8 @@ static const struct inc_program program = {
 	.about = "The control plane: forms groups, computes routes, configures switches.",
 	.groups = {{options, 0},
 		   {inc_tls_options, offsetof(struct inc_ctl_options, tls)},
-		   {inc_plan_options, offsetof(struct inc_ctl_options, plan)}},
+		   {inc_plan_options, offsetof(struct inc_ctl_options, plan)},
+		   {inc_discover_options, offsetof(struct inc_ctl_options, discover)}},
 	.notes = "Once it listens it prints one line: ready members ADDR:PORT switches "
 		 "ADDR:PORT\n\nSIGTERM and SIGINT end it. SIGHUP reads the topology and the keys "
 		 "again: jobs and connections stay.",
@@ -457,6 +461,8 @@ int main(int argc, char **argv)
 	inc_stdio_hold();
 	if (ctl.opt.plan.topology)
 		return inc_plan_run(&ctl.opt.plan);
+	if (ctl.opt.discover.wanted)
+		return inc_discover(&ctl.opt);
 	if (ctl.opt.check)
 		return inc_topology_check(ctl.opt.topology, ctl.opt.plan.json);
 	inc_log_sink(inc_log_unblocked);

@@ -56,7 +56,7 @@ const struct inc_opt inc_plan_options[] = {
 		 "machine",
 	 INC_OPT_TEXT(struct inc_plan_command, costs, inc_path_check)},
 	{.name = "json",
-	 .help = "print the plan, or what --check has found, as a JSON object",
+	 .help = "print the plan, or what --check or --discover has found, as a JSON object",
 	 INC_OPT_FLAG(struct inc_plan_command, json)},
 	{},
 };

@@ -11,6 +11,7 @@
 #include "lib/proto/roce.h"
 #include "userspace/interface.h"
 #include "userspace/links.h"
+#include "userspace/neighbour.h"
 #include "userspace/privileges.h"
 #include "userspace/switchd.h"
 
@@ -31,11 +32,31 @@ static int open_ports(struct inc_daemon *d, struct inc_err *err)
 	return 0;
 }
 
+/* Receives LLDP frames at all ports, some of which may be new interfaces. */
+static void watch_neighbours(struct inc_daemon *d)
+{
+	uint32_t i;
+
+	for (i = 0; i < d->n_ports; i++)
+		inc_lldp_watch_port(d->lldp, d->port[i].ifindex);
+}
+
+/* Neighbours are only shown, so the switch works without LLDP. */
+static void start_lldp(struct inc_daemon *d)
+{
+	struct inc_err err;
+
+	if (inc_lldp_watch_start(d->base, &d->lldp, &err))
+		inc_info("%s", err.msg);
+	watch_neighbours(d);
+}
+
 static void on_links(void *arg)
 {
 	struct inc_daemon *d = arg;
 
 	inc_ports_check(d);
+	watch_neighbours(d);
 	inc_configured_ask(d);
 	if (d->client)
 		inc_client_check_ports(d->client);
@@ -267,6 +288,8 @@ int inc_daemon_start(struct inc_daemon *d, struct inc_err *err)
 	ret = ret ?: inc_privileges_drop(inc_engine_shares_ports(d->opt.attach), err);
 	ret = ret ?: inc_links_watch_start(d->base, on_links, d, &d->watch, err);
 	ret = ret ?: configure_file(d, err);
+	if (!ret)
+		start_lldp(d);
 	if (!ret && d->opt.controller)
 		ret = inc_client_start(d, &d->client, err);
 	if (!ret && d->conf.settings.metrics_given)
@@ -311,6 +334,7 @@ void inc_daemon_stop(struct inc_daemon *d)
 	inc_scrape_stop(d->scrape);
 	inc_client_stop(d->client);
 	inc_links_watch_stop(d->watch);
+	inc_lldp_watch_stop(d->lldp);
 	inc_engines_close(d);
 	inc_configured_free(d);
 	inc_instance_unlock(d->instance, d->lock_fd);

@@ -98,6 +98,15 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 			 there ? (int)inc_interface_mtu(ifname) : 0);
 }
 
+unsigned int inc_interface_prefix(const char *ifname, const struct ifaddrs *addrs)
+{
+	for (; addrs; addrs = addrs->ifa_next)
+		if (!strcmp(addrs->ifa_name, ifname) && is_ipv4(addrs) && addrs->ifa_netmask)
+			return __builtin_popcount(
+				((const struct sockaddr_in *)addrs->ifa_netmask)->sin_addr.s_addr);
+	return 0;
+}
+
 /* Reads the counters from /proc/thread-self, because /sys may show another network namespace than
  * this thread's. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out)

@@ -30,6 +30,9 @@ void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *ou
  * none), MAC address and MTU. addrs: the list of getifaddrs(). If it lacks the interface, the MAC
  * address is "" and the MTU 0. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
+/* Returns how many bits of the interface's first IPv4 address name its network; 0: it has no
+ * address. addrs: the list of getifaddrs(). */
+unsigned int inc_interface_prefix(const char *ifname, const struct ifaddrs *addrs);
 
 /* Writes the name of the interface's driver to out, or "" if it is not known. */
 #define INC_INTERFACE_DRIVER 32

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads and renews the MAC address of an IPv4 peer in the kernel's neighbour table. If the peer is
- * behind a router, this is the router's MAC address. */
+/*
+ * The neighbours at the switch's ports, as the kernel's neighbour table and LLDP frames show them.
+ * The MAC address of an IPv4 peer is read from that table, and renewed there. If the peer is behind
+ * a router, it is the router's MAC address. The daemon calls all functions on its only thread.
+ */
 #ifndef INC_NEIGHBOUR_H
 #define INC_NEIGHBOUR_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <jansson.h>
 #include <netinet/in.h>
+#include "lib/base/err.h"
+
+struct event_base;
 
 /*
  * Reads the MAC address that the kernel has for addr on the interface. Returns -ENOENT if it has
@@ -34,5 +42,42 @@ int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr);
 /* Sends an empty datagram from the interface to addr, which makes the kernel send an ARP request if
  * it has no entry. Whether the datagram arrives does not matter. Returns 0 or -errno. */
 int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr);
+
+/* An entry of the kernel's neighbour table. */
+struct inc_neighbour {
+	uint32_t ifindex;
+	struct in_addr ip;
+	uint8_t mac[6];
+	bool stale; /* the neighbour has not confirmed the entry for some time */
+};
+
+/* Most entries that an answer about neighbours has, because its line has a limit. */
+#define INC_NEIGHBOURS_SHOWN 6000
+
+/* Reads the IPv4 entries of all interfaces that have a MAC address into *out, which the caller
+ * frees. Returns their number, or -errno. */
+int inc_neighbour_list(struct inc_neighbour **out);
+/* Returns the entries of an interface as a JSON list, *room at most, which is reduced by their
+ * number. */
+json_t *inc_neighbour_json(const struct inc_neighbour *list, int n, uint32_t ifindex,
+			   unsigned int *room);
+
+/* ---- LLDP ---- */
+
+struct inc_lldp_watch;
+
+/* Begins to receive LLDP frames on the event loop. Returns 0, or -errno with the reason, for
+ * example because the daemon has no CAP_NET_RAW. */
+int inc_lldp_watch_start(struct event_base *base, struct inc_lldp_watch **out, struct inc_err *err);
+/* w may be NULL. */
+void inc_lldp_watch_stop(struct inc_lldp_watch *w);
+/* Receives frames also at this interface. Does nothing if it has been called for it. */
+void inc_lldp_watch_port(struct inc_lldp_watch *w, uint32_t ifindex);
+/* Sends a frame from the interface, which introduces a port of a switch to the other end of the
+ * cable. Errors are ignored, because the frame is only a help. */
+void inc_lldp_introduce(const struct inc_lldp_watch *w, uint32_t ifindex, const char *name,
+			const char *port);
+/* Returns the valid frames of an interface as a JSON list. w may be NULL. */
+json_t *inc_lldp_json(const struct inc_lldp_watch *w, uint32_t ifindex);
 
 #endif

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
 #include "userspace/interface.h"
+#include "userspace/neighbour.h"
 #include "userspace/switchd.h"
 
 /* Number of connections after which a page of an answer ends. They are about 250 KB of JSON, and a
@@ -136,6 +138,48 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 				e->ops->tell_port(e, i, v);
 		inc_figures_add_port(port, &stats, v);
 	}
+	return list;
+}
+
+/* Adds to each port of the list what its network looks like from here. */
+static void add_neighbours(const struct inc_daemon *d, json_t *list)
+{
+	unsigned int room = INC_NEIGHBOURS_SHOWN;
+	struct inc_neighbour *table;
+	struct ifaddrs *addrs;
+	json_t *object;
+	size_t i;
+	int n;
+
+	n = inc_neighbour_list(&table);
+	if (getifaddrs(&addrs))
+		addrs = NULL;
+	json_array_foreach (list, i, object) {
+		const struct inc_engine_port *port = &d->port[i];
+
+		inc_lldp_introduce(d->lldp, port->ifindex, d->conf.name, port->given);
+		add_device(port, object);
+		json_object_set_new(object, "prefix",
+				    json_integer(inc_interface_prefix(port->name, addrs)));
+		json_object_set_new(object, "neighbours",
+				    inc_neighbour_json(table, n, port->ifindex, &room));
+		json_object_set_new(object, "lldp", json_boolean(d->lldp));
+		json_object_set_new(object, "introduced", inc_lldp_json(d->lldp, port->ifindex));
+	}
+	if (addrs)
+		freeifaddrs(addrs);
+	free(table);
+}
+
+/* Answers with what is seen at the other ends of the ports' cables. Each port also introduces
+ * itself there by an LLDP frame, because a switch at the other end may be asked next. */
+static json_t *query_neighbours(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
+{
+	json_t *list;
+
+	inc_ports_check(d);
+	list = inc_query_port_list(d, true);
+	add_neighbours(d, list);
 	return list;
 }
 
@@ -311,6 +355,7 @@ static json_t *query(struct inc_daemon *d, const char *what, struct inc_page *pa
 		{"communicators", query_communicators},
 		{"events", query_events},
 		{"waiting", query_waiting},
+		{"neighbours", query_neighbours},
 		{"metrics", query_metrics},
 		{"config", query_config},
 	};

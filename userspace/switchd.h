@@ -67,6 +67,7 @@ struct inc_client;
 struct inc_configured;
 struct inc_interface_stats;
 struct inc_links_watch;
+struct inc_lldp_watch;
 struct inc_query_server;
 
 struct inc_daemon {
@@ -93,6 +94,7 @@ struct inc_daemon {
 	struct inc_query_server *server;
 	struct inc_scrape *scrape;
 	struct inc_links_watch *watch;
+	struct inc_lldp_watch *lldp; /* NULL: LLDP frames cannot be received */
 	uint64_t started_at_ns;
 	/* inc_daemon_stop() leaves what works without a daemon running, for the next daemon */
 	bool leaving;

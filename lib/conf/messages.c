@@ -114,3 +114,43 @@ json_t *inc_message_new(enum inc_message_id id, const void *in)
 {
 	return inc_message_print(&inc_messages[id], in);
 }
+
+#define PART_AT(member) INC_AT(struct inc_msg_neighbour, member)
+static const struct inc_field neighbour_fields[] = {
+	{"ip", .kind = INC_IPV4, .need = INC_REQUIRED, PART_AT(ip)},
+	{"mac", .kind = INC_MAC, .need = INC_REQUIRED, PART_AT(mac)},
+	{"stale", .kind = INC_BOOL, .need = INC_DEFAULT, PART_AT(stale)},
+};
+const struct inc_schema inc_neighbour_schema =
+	INC_SCHEMA(struct inc_msg_neighbour, neighbour_fields);
+#undef PART_AT
+
+#define PART_AT(member) INC_AT(struct inc_msg_introduced, member)
+static const struct inc_field introduced_fields[] = {
+	{"mac", .kind = INC_MAC, .need = INC_REQUIRED, PART_AT(mac)},
+	{"chassis", .kind = INC_LINE, .need = INC_HINT, PART_AT(chassis)},
+	{"port", .kind = INC_LINE, .need = INC_HINT, PART_AT(port)},
+	{"name", .kind = INC_LINE, .need = INC_OPTIONAL, .empty = true, PART_AT(name)},
+	{"address", .kind = INC_IPV4, .need = INC_HINT, PART_AT(address),
+	 .given = offsetof(struct inc_msg_introduced, has_address)},
+};
+const struct inc_schema inc_introduced_schema =
+	INC_SCHEMA(struct inc_msg_introduced, introduced_fields);
+#undef PART_AT
+
+#define PART_AT(member) INC_AT(struct inc_msg_place, member)
+static const struct inc_field place_fields[] = {
+	{"name", .kind = INC_WORD, .need = INC_REQUIRED, PART_AT(name)},
+	{"ip", .kind = INC_IPV4, .need = INC_HINT, PART_AT(ip),
+	 .given = offsetof(struct inc_msg_place, has_ip)},
+	{"prefix", .kind = INC_UINT, .need = INC_HINT, .max = 32, PART_AT(prefix)},
+	{"mac", .kind = INC_MAC, .need = INC_HINT, PART_AT(mac),
+	 .given = offsetof(struct inc_msg_place, has_mac)},
+	{"mtu", .kind = INC_UINT, .need = INC_HINT, .min = INC_MIN_MTU, .max = INC_MAX_MTU,
+	 PART_AT(mtu)},
+	{"speed_mbit", .kind = INC_UINT, .need = INC_HINT, .min = 1, .max = UINT32_MAX,
+	 PART_AT(speed_mbit)},
+	{"lldp", .kind = INC_BOOL, .need = INC_HINT, PART_AT(lldp)},
+};
+const struct inc_schema inc_place_schema = INC_SCHEMA(struct inc_msg_place, place_fields);
+#undef PART_AT

@@ -105,6 +105,40 @@ enum inc_message_id {
 	INC_MSG_MAX
 };
 
+/*
+ * Parts of the answer to "neighbours", which inc-switchd prints and inc-controller --discover
+ * reads. Their tables are in messages.c.
+ */
+#define INC_LLDP_LINE 64 /* size of a text that an LLDP frame has */
+
+/* An entry of the kernel's neighbour table. */
+struct inc_msg_neighbour {
+	struct in_addr ip;
+	uint8_t mac[6];
+	bool stale; /* the neighbour has not confirmed it lately */
+};
+
+/* The sender of an LLDP frame. */
+struct inc_msg_introduced {
+	uint8_t mac[6];
+	char chassis[INC_LLDP_LINE], port[INC_LLDP_LINE], name[INC_LLDP_LINE];
+	bool has_address;
+	struct in_addr address;
+};
+
+/* A port, with what does not change by its neighbours. */
+struct inc_msg_place {
+	char name[INC_CONTROL_PORT_LEN];
+	bool has_ip, has_mac;
+	struct in_addr ip;
+	uint32_t prefix;
+	uint8_t mac[6];
+	uint32_t mtu, speed_mbit;
+	bool lldp; /* the switch receives LLDP frames there */
+};
+
+extern const struct inc_schema inc_neighbour_schema, inc_introduced_schema, inc_place_schema;
+
 struct inc_message {
 	const char *type;
 	/* names of the message's sender and receiver, which only the documents use */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -165,4 +166,147 @@ int inc_interface_ask_driver(const char *ifname, void *question)
 	ret = ioctl(fd, SIOCETHTOOL, &ifr);
 	close(fd);
 	return ret;
+}
+
+/* ---- LLDP ---- */
+
+/* Types of TLVs. */
+enum tlv {
+	LLDP_END,
+	LLDP_CHASSIS,
+	LLDP_PORT,
+	LLDP_TTL,
+	LLDP_NAME = 5,
+	LLDP_ADDRESS = 8,
+};
+
+/* Subtypes of what identifies a chassis or a port, as far as their values are no texts. */
+#define LLDP_CHASSIS_MAC     4
+#define LLDP_CHASSIS_ADDRESS 5
+#define LLDP_CHASSIS_LOCAL   7
+#define LLDP_PORT_MAC        3
+#define LLDP_PORT_ADDRESS    4
+#define LLDP_PORT_INTERFACE  5
+#define LLDP_IPV4            1 /* the number of IPv4 among families of addresses */
+
+static void take_text(const uint8_t *at, size_t len, char out[INC_LLDP_TEXT])
+{
+	size_t i;
+
+	for (i = 0; i < len && i < INC_LLDP_TEXT - 1; i++)
+		out[i] = at[i] < ' ' || at[i] > '~' ? '?' : (char)at[i];
+	out[i] = '\0';
+}
+
+/* Reads the identity of a chassis or a port: its subtype and its value. Returns 0 or -EBADMSG. */
+static int take_identity(const uint8_t *at, size_t len, uint8_t mac, uint8_t address,
+			 char out[INC_LLDP_TEXT])
+{
+	if (len < 2)
+		return -EBADMSG;
+	if (at[0] == mac && len == 7)
+		snprintf(out, INC_LLDP_TEXT, "%02x:%02x:%02x:%02x:%02x:%02x", at[1], at[2], at[3],
+			 at[4], at[5], at[6]);
+	else if (at[0] == address && len == 6 && at[1] == LLDP_IPV4)
+		inet_ntop(AF_INET, at + 2, out, INC_LLDP_TEXT);
+	else
+		take_text(at + 1, len - 1, out);
+	return 0;
+}
+
+/* Reads one TLV behind the three that every frame begins with. Types that are not of interest and
+ * addresses of other families are skipped. */
+static void take_option(unsigned int type, const uint8_t *at, size_t len, struct inc_lldp *out)
+{
+	if (type == LLDP_NAME && !*out->name)
+		take_text(at, len, out->name);
+	/* an address has its length, with that of the family, then the family, then its bytes */
+	if (type == LLDP_ADDRESS && !out->has_address && len >= 6 && at[0] == 5 &&
+	    at[1] == LLDP_IPV4) {
+		memcpy(&out->address, at + 2, sizeof(out->address));
+		out->has_address = true;
+	}
+}
+
+/* Reads one of the three TLVs that every frame begins with, in this order. Returns 0 or
+ * -EBADMSG. */
+static int take_mandatory(unsigned int type, const uint8_t *at, size_t len, struct inc_lldp *out)
+{
+	switch (type) {
+	case LLDP_CHASSIS:
+		return take_identity(at, len, LLDP_CHASSIS_MAC, LLDP_CHASSIS_ADDRESS, out->chassis);
+	case LLDP_PORT:
+		return take_identity(at, len, LLDP_PORT_MAC, LLDP_PORT_ADDRESS, out->port);
+	case LLDP_TTL:
+		if (len < 2)
+			return -EBADMSG;
+		out->ttl_s = at[0] << 8 | at[1];
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+int inc_lldp_parse(const uint8_t *at, size_t len, struct inc_lldp *out)
+{
+	unsigned int n, type = LLDP_END;
+	size_t size;
+
+	*out = (struct inc_lldp){.ttl_s = 0};
+	for (n = 1; len >= 2; n++) {
+		type = at[0] >> 1;
+		size = (at[0] & 1) << 8 | at[1];
+		at += 2;
+		len -= 2;
+		if (size > len)
+			return -EBADMSG;
+		if (n <= LLDP_TTL && (type != n || take_mandatory(type, at, size, out)))
+			return -EBADMSG;
+		if (n > LLDP_TTL && type == LLDP_END)
+			return size ? -EBADMSG : 0;
+		if (n > LLDP_TTL && type <= LLDP_TTL)
+			return -EBADMSG; /* a frame has each of these once */
+		if (n > LLDP_TTL)
+			take_option(type, at, size, out);
+		at += size;
+		len -= size;
+	}
+	return -EBADMSG; /* without its end the frame was cut off */
+}
+
+/* Writes a TLV with a subtype, or without one if that is 0, and a text. Returns the place behind
+ * it. */
+static uint8_t *put_tlv(uint8_t *at, unsigned int type, uint8_t subtype, const char *text)
+{
+	const size_t len = strnlen(text, INC_LLDP_TEXT - 1), size = len + (subtype != 0);
+
+	*at++ = type << 1 | size >> 8;
+	*at++ = size & 0xff;
+	if (subtype)
+		*at++ = subtype;
+	memcpy(at, text, len);
+	return at + len;
+}
+
+size_t inc_lldp_write(uint8_t at[INC_LLDP_FRAME_BYTES], const uint8_t mac[6], const char *name,
+		      const char *port, uint16_t ttl_s)
+{
+	/* the address that no bridge passes on, so the frame reaches the other end of the cable */
+	static const uint8_t nearest[6] = {0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e};
+	const uint8_t *begin = at;
+
+	memset(at, 0, INC_LLDP_FRAME_BYTES);
+	memcpy(at, nearest, 6);
+	memcpy(at + 6, mac, 6);
+	at[12] = INC_LLDP_ETHERTYPE >> 8;
+	at[13] = INC_LLDP_ETHERTYPE & 0xff;
+	at = put_tlv(at + 14, LLDP_CHASSIS, LLDP_CHASSIS_LOCAL, name);
+	at = put_tlv(at, LLDP_PORT, LLDP_PORT_INTERFACE, port);
+	*at++ = LLDP_TTL << 1;
+	*at++ = 2;
+	*at++ = ttl_s >> 8;
+	*at++ = ttl_s & 0xff;
+	at = put_tlv(at, LLDP_NAME, 0, name);
+	at += 2; /* the end, which is two zeros */
+	return at - begin < INC_LLDP_FRAME_MIN ? INC_LLDP_FRAME_MIN : at - begin;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Properties of a network interface of this thread's network namespace, read from the kernel. Any
- * thread may call the functions. */
+/* Properties of a network interface of this thread's network namespace, read from the kernel, and
+ * the frames by which interfaces introduce themselves to each other (LLDP). Any thread may call the
+ * functions. */
 #ifndef INC_INTERFACE_H
 #define INC_INTERFACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <netinet/in.h>
 
 /* Returns the MTU of the interface, or 0 if it cannot be read. */
 unsigned int inc_interface_mtu(const char *ifname);
@@ -30,5 +33,33 @@ int inc_interface_mac(unsigned int ifindex, uint8_t mac[6]);
  * command, and receives the answer. Returns 0, or -1 if there is no such interface, or its driver
  * does not answer. */
 int inc_interface_ask_driver(const char *ifname, void *question);
+
+/* ---- LLDP (IEEE 802.1AB): neighbours on a cable introduce themselves ---- */
+
+#define INC_LLDP_ETHERTYPE 0x88cc
+#define INC_LLDP_TEXT      64 /* room for a name, with the final 0 */
+/* Room for a frame of inc_lldp_write(): headers, three TLVs with a text each, and the fixed ones.
+ */
+#define INC_LLDP_FRAME_BYTES (14 + 3 * (INC_LLDP_TEXT + 3) + 4 + 2)
+#define INC_LLDP_FRAME_MIN   60 /* least length of an Ethernet frame without its checksum */
+
+/* The sender of a frame, as it describes itself. Frames come from strangers, so the texts are made
+ * printable ASCII. */
+struct inc_lldp {
+	char chassis[INC_LLDP_TEXT]; /* identifies the sender */
+	char port[INC_LLDP_TEXT];    /* identifies the sender's port */
+	char name[INC_LLDP_TEXT];    /* the sender's name; "": it has none */
+	uint16_t ttl_s;              /* how long that is valid; 0: no longer */
+	bool has_address;
+	struct in_addr address; /* an address for management */
+};
+
+/* Reads the bytes behind the Ethernet header of a frame. Returns 0, or -EBADMSG for a frame that
+ * the standard forbids. */
+int inc_lldp_parse(const uint8_t *at, size_t len, struct inc_lldp *out);
+/* Writes a frame, with its Ethernet header, that introduces a port of a sender with this name.
+ * Returns the frame's length. */
+size_t inc_lldp_write(uint8_t at[INC_LLDP_FRAME_BYTES], const uint8_t mac[6], const char *name,
+		      const char *port, uint16_t ttl_s);
 
 #endif

@@ -14,6 +14,11 @@ static bool plain_name(const char *name)
 	return strspn(name, allowed) == strlen(name) && name[0] != '-';
 }
 
+bool inc_topology_is_name(const char *name)
+{
+	return *name && strlen(name) <= INC_TOPO_NAME_LEN && plain_name(name);
+}
+
 #define NAME_FIELD .kind = INC_WORD, .need = INC_REQUIRED, .what = "a name"
 
 static const struct inc_field host_fields[] = {

@@ -146,6 +146,8 @@ int inc_topology_load(const char *path, struct inc_topology **topo, struct inc_e
 int inc_topology_parse(const char *name, const char *text, size_t len, struct inc_topology **topo,
 		       struct inc_err *err);
 void inc_topology_free(struct inc_topology *topo);
+/* Whether a host, switch or port of a topology may have this name. */
+bool inc_topology_is_name(const char *name);
 
 /* These find a node, or a port of a switch, by name or address, and return its index, or -1. Only
  * inc_topology_switch_by_name() also finds draining ones. */

@@ -17,6 +17,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/net/hostport.h"
+#include "lib/net/netdev.h"
 #include "lib/base/printable.h"
 #include "lib/roce/wire.h"
 #include "lib/conf/yaml.h"
@@ -421,6 +422,78 @@ static void ms_until(void **state)
 	assert_int_equal(inc_ms_until(UINT64_MAX, 0), INT_MAX);
 }
 
+/* Appends a TLV to a frame. Returns the place behind it. */
+static uint8_t *tlv(uint8_t *at, unsigned int type, const char *value, size_t len)
+{
+	at[0] = type << 1 | len >> 8;
+	at[1] = len & 0xff;
+	memcpy(at + 2, value, len);
+	return at + 2 + len;
+}
+
+static void lldp_frames(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+	static const char longest[] =
+		"0123456789012345678901234567890123456789012345678901234567890123";
+	uint8_t frame[INC_LLDP_FRAME_BYTES], more[600], unknown[300];
+	const size_t least = inc_lldp_write(frame, mac, "s0", "p1", 120);
+	struct inc_lldp said;
+	uint8_t *end;
+
+	assert_int_equal(least, INC_LLDP_FRAME_MIN);
+	assert_int_equal(frame[12] << 8 | frame[13], INC_LLDP_ETHERTYPE);
+	assert_memory_equal(frame + 6, mac, 6);
+	assert_int_equal(inc_lldp_parse(frame + 14, least - 14, &said), 0);
+	assert_string_equal(said.chassis, "s0");
+	assert_string_equal(said.port, "p1");
+	assert_string_equal(said.name, "s0");
+	assert_int_equal(said.ttl_s, 120);
+	assert_false(said.has_address);
+	/* texts that are too long are cut off, and the frame has room for them */
+	assert_true(inc_lldp_write(frame, mac, longest, longest, 1) <= sizeof(frame));
+	assert_int_equal(inc_lldp_parse(frame + 14, sizeof(frame) - 14, &said), 0);
+	assert_int_equal(strlen(said.name), INC_LLDP_TEXT - 1);
+	/* identities that are addresses, and a TLV of more than 255 bytes */
+	memset(unknown, 'y', sizeof(unknown));
+	end = tlv(more, 1, "\4\2\0\0\0\0\7", 7);
+	end = tlv(end, 2, "\4\1\12\0\0\7", 6);
+	end = tlv(end, 3, "\1\0", 2);
+	end = tlv(end, 127, (const char *)unknown, sizeof(unknown));
+	end = tlv(end, 8, "\5\1\12\0\0\10\1\0\0\0\0\0", 12);
+	end = tlv(end, 5, "a\33b", 3);
+	end = tlv(end, 0, "", 0);
+	assert_int_equal(inc_lldp_parse(more, end - more, &said), 0);
+	assert_string_equal(said.chassis, "02:00:00:00:00:07");
+	assert_string_equal(said.port, "10.0.0.7");
+	assert_string_equal(said.name, "a?b");
+	assert_int_equal(said.ttl_s, 256);
+	assert_true(said.has_address && said.address.s_addr == htonl(0x0a000008));
+}
+
+/* Frames that the standard forbids are refused, however short they are. */
+static void lldp_strangers(void **state)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
+	uint8_t frame[INC_LLDP_FRAME_BYTES], bad[INC_LLDP_FRAME_BYTES];
+	struct inc_lldp said;
+	size_t len = 6 + 5 + 4 + 4 + 2; /* behind the Ethernet header, without its padding */
+
+	inc_lldp_write(frame, mac, "s0", "p1", 120);
+	for (size_t n = 0; n < len; n++) {
+		memcpy(bad, frame + 14, n);
+		assert_int_equal(inc_lldp_parse(bad, n, &said), n < 20 ? -EBADMSG : 0);
+	}
+	memcpy(bad, frame + 14, sizeof(frame) - 14);
+	bad[0] = 2 << 1; /* a port before the chassis */
+	assert_int_equal(inc_lldp_parse(bad, len, &said), -EBADMSG);
+	bad[0] = 1 << 1;
+	bad[1] = 1; /* an identity without a value */
+	assert_int_equal(inc_lldp_parse(bad, len, &said), -EBADMSG);
+	bad[0] = 1 << 1 | 1; /* a length beyond the end */
+	assert_int_equal(inc_lldp_parse(bad, len, &said), -EBADMSG);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +504,7 @@ int main(void)
 		cmocka_unit_test(hostport_list), cmocka_unit_test(listen_address),
 		cmocka_unit_test(ms_until),      cmocka_unit_test(printable),
 		cmocka_unit_test(error_text),    cmocka_unit_test(log_line),
+		cmocka_unit_test(lldp_frames),   cmocka_unit_test(lldp_strangers),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;

@@ -2,7 +2,8 @@
 /*
  * RUNS: 300000
  *
- * Target: the parser of UDP payloads in user space (lib/roce). An accepted packet lies within the
+ * Target: the parser of UDP payloads in user space (lib/roce), and that of LLDP frames (lib/net),
+ * which reads the same bytes. A frame's texts are printable. An accepted packet lies within the
  * given bytes, and is the same when it is written again. The ICRC that the writer computes is the
  * one that the parser expects.
  */
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <endian.h>
+#include "lib/net/netdev.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/ip_id.h"
 #include "lib/roce/parse.h"
@@ -80,6 +82,37 @@ static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *p
 	inc_ip_ids_free(&ids);
 }
 
+/* Checks that a text is printable ASCII, and ends within its room. */
+static void check_text(const char text[INC_LLDP_TEXT])
+{
+	fuzz_require(memchr(text, 0, INC_LLDP_TEXT), "a text without an end");
+	for (; *text; text++)
+		fuzz_require(*text >= ' ' && *text <= '~', "a text with character %d", *text);
+}
+
+static void check_lldp(const uint8_t *data, size_t size)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
+	uint8_t frame[INC_LLDP_FRAME_BYTES];
+	struct inc_lldp said, again;
+	const int ret = inc_lldp_parse(data, size, &said);
+	size_t len;
+
+	fuzz_require(!ret || ret == -EBADMSG, "error %d", ret);
+	if (ret)
+		return;
+	check_text(said.chassis);
+	check_text(said.port);
+	check_text(said.name);
+	if (!*said.name || !*said.port)
+		return;
+	len = inc_lldp_write(frame, mac, said.name, said.port, said.ttl_s);
+	fuzz_require(len <= sizeof(frame) && !inc_lldp_parse(frame + 14, len - 14, &again) &&
+			     !strcmp(said.name, again.name) && !strcmp(said.port, again.port) &&
+			     said.ttl_s == again.ttl_s,
+		     "another frame the second time");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes bytes = {data, size};
@@ -94,6 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t len;
 	int ret = inc_roce_parse(bytes.data, bytes.size, &pkt);
 
+	check_lldp(data, size);
 	fuzz_require(!ret || ret == -EBADMSG, "error %d", ret);
 	if (ret)
 		return 0;

@@ -103,3 +103,39 @@ int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)
 		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), learn, n, 0);
 	return 0;
 }
+
+/* A simulated switch is not asked for its neighbours, and there are no LLDP frames. */
+int inc_neighbour_list(struct inc_neighbour **out)
+{
+	*out = NULL;
+	return 0;
+}
+
+json_t *inc_neighbour_json(const struct inc_neighbour *list, int n, uint32_t ifindex,
+			   unsigned int *room)
+{
+	return json_array();
+}
+
+int inc_lldp_watch_start(struct event_base *base, struct inc_lldp_watch **out, struct inc_err *err)
+{
+	return inc_err_set(err, EPERM, "LLDP frames are not received: %s", strerror(EPERM));
+}
+
+void inc_lldp_watch_stop(struct inc_lldp_watch *w)
+{
+}
+
+void inc_lldp_watch_port(struct inc_lldp_watch *w, uint32_t ifindex)
+{
+}
+
+void inc_lldp_introduce(const struct inc_lldp_watch *w, uint32_t ifindex, const char *name,
+			const char *port)
+{
+}
+
+json_t *inc_lldp_json(const struct inc_lldp_watch *w, uint32_t ifindex)
+{
+	return json_array();
+}
