@@ -40,7 +40,7 @@ struct request {
 	TAILQ_ENTRY(request) entry;
 	struct inc_etcd *etcd;
 	CURL *easy;
-	struct curl_slist *headers;
+	struct curl_slist *headers, *addresses;
 	unsigned int member; /* number of the member that it was sent to */
 	char *body;
 	char *answer; /* the bytes that have come */
@@ -52,6 +52,7 @@ struct request {
 
 struct inc_etcd {
 	struct inc_hostports members;
+	struct inc_etcd_names *names;
 	unsigned int at; /* number of the member that the next request is sent to */
 	char prefix[INC_ETCD_PREFIX_MAX];
 	bool secure;
@@ -105,6 +106,7 @@ static void free_request(struct request *r)
 		curl_multi_remove_handle(r->etcd->multi, r->easy);
 	curl_easy_cleanup(r->easy);
 	curl_slist_free_all(r->headers);
+	curl_slist_free_all(r->addresses);
 	free(r->body);
 	free(r->answer);
 	free(r);
@@ -122,6 +124,9 @@ int inc_etcd_open(struct event_base *base, const char *database, const struct in
 		return inc_err_set(err, ENOMEM, "out of memory");
 	TAILQ_INIT(&etcd->requests);
 	ret = split(database, &etcd->members, etcd->prefix, err);
+	if (ret)
+		goto fail;
+	ret = inc_etcd_names_open(&etcd->members, &etcd->names, err);
 	if (ret)
 		goto fail;
 	etcd->secure = files->ca;
@@ -151,6 +156,7 @@ void inc_etcd_close(struct inc_etcd *etcd)
 		return;
 	while (!TAILQ_EMPTY(&etcd->requests))
 		free_request(TAILQ_FIRST(&etcd->requests));
+	inc_etcd_names_close(etcd->names);
 	inc_timer_free(etcd->timer);
 	if (etcd->multi) {
 		curl_multi_cleanup(etcd->multi);
@@ -196,6 +202,7 @@ static void set_options(struct request *r, const char *url, size_t body_bytes,
 
 	curl_easy_setopt(easy, CURLOPT_URL, url);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, r->headers);
+	curl_easy_setopt(easy, CURLOPT_RESOLVE, r->addresses);
 	curl_easy_setopt(easy, CURLOPT_POSTFIELDS, r->body);
 	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body_bytes);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
@@ -216,14 +223,22 @@ static void set_options(struct request *r, const char *url, size_t body_bytes,
 		curl_easy_setopt(easy, CURLOPT_SSLKEY, r->etcd->key);
 }
 
+/* Sends a request to this member, or to the next one that has an address. Returns 0, -ENOMEM, or
+ * -EAGAIN if no member has an address. */
 static int start(struct inc_etcd *etcd, unsigned int member, const char *path,
 		 const json_t *request, unsigned int limit_ms, inc_etcd_done done, void *arg)
 {
-	const struct inc_hostport *at = &etcd->members.at[member];
-	struct request *r = calloc(1, sizeof(*r));
+	const struct inc_hostport *at;
+	struct request *r;
 	char url[INC_HOSTPORT_TEXT_BYTES + 40];
+	unsigned int skipped = 0;
 	size_t n = 0;
 
+	for (; !inc_etcd_name_known(etcd->names, member); member = (member + 1) % etcd->members.n)
+		if (++skipped == etcd->members.n)
+			return -EAGAIN;
+	at = &etcd->members.at[member];
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	r->etcd = etcd;
@@ -235,6 +250,9 @@ static int start(struct inc_etcd *etcd, unsigned int member, const char *path,
 	r->easy = curl_easy_init();
 	/* without "Expect:" a large request would first wait for a sign of the server */
 	r->headers = curl_slist_append(NULL, "Expect:");
+	if (*inc_etcd_name_addresses(etcd->names, member))
+		r->addresses =
+			curl_slist_append(NULL, inc_etcd_name_addresses(etcd->names, member));
 	snprintf(url, sizeof(url),
 		 strchr(at->host, ':') ? "%s://[%s]:%s/v3/%s" : "%s://%s:%s/v3/%s",
 		 etcd->secure ? "https" : "http", at->host, at->port, path);
@@ -379,6 +397,10 @@ static void finish(struct inc_etcd *etcd)
 		ret = result(r, msg->data.result, &answer, &err);
 		if (ret && may_pass(ret) && r->member == etcd->at)
 			etcd->at = (etcd->at + 1) % etcd->members.n;
+		if (ret == -ECONNREFUSED || ret == -ETIMEDOUT)
+			inc_etcd_name_refresh(
+				etcd->names,
+				r->member); /* its name may have another address by now */
 		done = r->done;
 		arg = r->arg;
 		if (!ret && done == on_end)
@@ -422,16 +444,25 @@ static unsigned int ms_left(uint64_t deadline_ns)
 	return inc_ms_until(deadline_ns, inc_boot_ns());
 }
 
-/* Sends the request of a call to the next member. Returns 0 or -ENOMEM. */
+/* Sends the request of a call to the next member. Returns 0 or -ENOMEM. If no member has an address
+ * yet, that is the last error of the call. */
 static int try_next(struct inc_etcd *etcd, struct call *call, const char *path,
 		    const json_t *request, unsigned int left_ms)
 {
 	const unsigned int n = etcd->members.n, member = (call->first + call->tries++) % n;
+	char why[200];
+	int ret;
 
 	/* with one member there is nobody else to ask meanwhile */
 	call->next_at_ns = inc_boot_ns() + (n > 1 ? HEDGE_MS : TRY_MS) * INC_NSEC_PER_MSEC;
-	return start(etcd, member, path, request, left_ms < TRY_MS ? left_ms : TRY_MS, on_end,
-		     call);
+	ret = start(etcd, member, path, request, left_ms < TRY_MS ? left_ms : TRY_MS, on_end, call);
+	if (ret != -EAGAIN)
+		return ret;
+	call->next_at_ns = inc_boot_ns() + ROUND_MS * INC_NSEC_PER_MSEC;
+	snprintf(why, sizeof(why), "its name cannot be looked up: %s",
+		 inc_etcd_name_why(etcd->names, member));
+	call->ret = explain(etcd, member, EHOSTUNREACH, call->err, why);
+	return 0;
 }
 
 /* Frees the requests of a call that are still under way. */

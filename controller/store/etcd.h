@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include "lib/base/err.h"
+#include "lib/net/hostport.h"
 
 /* A text of --database that begins so names an etcd, and not a file. */
 #define INC_ETCD_SCHEME "etcd://"
@@ -69,6 +70,26 @@ const char *inc_etcd_path(const struct inc_etcd *etcd, const char *key);
 json_t *inc_etcd_parse(const char *bytes, size_t n);
 /* Returns a number that the gateway has sent as a string; 0 if there is none. */
 int64_t inc_etcd_number(const json_t *object, const char *name);
+
+/* ---- etcd_names.c, for etcd.c ---- */
+
+struct inc_etcd_names;
+
+/* Begins to look up the names of the members, which outlive the object. Returns 0, or -errno with
+ * the reason. Even after an
+ * error the caller closes *out. */
+int inc_etcd_names_open(const struct inc_hostports *members, struct inc_etcd_names **out,
+			struct inc_err *err);
+/* Frees all, and waits for no look-up. NULL is allowed. */
+void inc_etcd_names_close(struct inc_etcd_names *names);
+/* Whether the member has an address. If not, a look-up goes on. */
+bool inc_etcd_name_known(struct inc_etcd_names *names, unsigned int member);
+/* Returns the addresses as libcurl takes them, or "" if the host is an address in numbers. */
+const char *inc_etcd_name_addresses(const struct inc_etcd_names *names, unsigned int member);
+/* Returns why the member has no address. */
+const char *inc_etcd_name_why(const struct inc_etcd_names *names, unsigned int member);
+/* Begins to look the name up again, unless that was done a moment ago. */
+void inc_etcd_name_refresh(struct inc_etcd_names *names, unsigned int member);
 
 /* ---- etcd.c ---- */
 
