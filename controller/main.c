@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <arpa/inet.h>
-#include <sys/resource.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
@@ -180,44 +179,6 @@ static const struct inc_program program = {
 		 "again: jobs and connections stay.",
 	.check = check_options,
 };
-
-/*
- * Sets the limits of connections, because each client needs a descriptor. If the process has too
- * few descriptors, clients get three quarters of them, so that switches can still connect.
- */
-static int share_descriptors(struct inc_ctl *ctl, struct inc_err *err)
-{
-	const rlim_t own = CTL_OWN_DESCRIPTORS + ctl->topo->n_switches +
-			   (ctl->opt.metrics ? INC_SCRAPE_DESCRIPTORS : 0) +
-			   (ctl->opt.http ? INC_SCRAPE_DESCRIPTORS : 0);
-	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
-	struct rlimit limit;
-	rlim_t rest;
-
-	ctl->max_links = ctl->topo->n_switches + CTL_SPARE_LINKS;
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
-	if (limit.rlim_cur >= want)
-		return 0;
-	limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
-	if (setrlimit(RLIMIT_NOFILE, &limit))
-		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
-	if (limit.rlim_cur >= want)
-		return 0;
-	if (limit.rlim_cur < own + 8)
-		return inc_err_set(err, EMFILE,
-				   "%llu descriptors (ulimit -n) are too few: %llu at "
-				   "least",
-				   (unsigned long long)limit.rlim_cur, (unsigned long long)own + 8);
-	rest = limit.rlim_cur - own;
-	if (ctl->opt.max_clients > rest * 3 / 4)
-		ctl->opt.max_clients = rest * 3 / 4;
-	if (CTL_SPARE_LINKS > rest / 8)
-		ctl->max_links = ctl->topo->n_switches + rest / 8;
-	inc_warn("%llu descriptors (ulimit -n) are too few: --max-clients is %u",
-		 (unsigned long long)limit.rlim_cur, ctl->opt.max_clients);
-	return 0;
-}
 
 /* Explains why the controller cannot listen. The usual ports are among those that the kernel gives
  * to outgoing connections, so another program may have one without listening there. */
@@ -473,7 +434,7 @@ int main(int argc, char **argv)
 		inc_error("%s", err.msg);
 		return 1;
 	}
-	ret = share_descriptors(&ctl, &err);
+	ret = inc_links_share_descriptors(&ctl, ctl.topo->n_switches, &err);
 	if (!ret)
 		ret = serve(&ctl, &err);
 	if (ret == -ECANCELED)

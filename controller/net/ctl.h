@@ -161,6 +161,11 @@ int inc_keepalive_start(struct inc_ctl *ctl);
 void inc_keepalive_stop(struct inc_ctl *ctl);
 
 /* link.c */
+/* Sets the limits of connections, because each client needs a descriptor, and raises the limit of
+ * open files for so many switches. If the process has too few descriptors, clients get three
+ * quarters of them, so that switches can still connect. Returns 0, or -errno with the reason. Then
+ * the limits of connections are as before. */
+int inc_links_share_descriptors(struct inc_ctl *ctl, unsigned int n_switches, struct inc_err *err);
 int inc_links_init(struct inc_ctl *ctl);
 void inc_links_free(struct inc_ctl *ctl);
 void inc_switch_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *addr, int len,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include "controller/core/core.h"
 #include "controller/core/event.h"
 #include "controller/core/switch.h"
@@ -15,6 +16,42 @@
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
+
+int inc_links_share_descriptors(struct inc_ctl *ctl, unsigned int n_switches, struct inc_err *err)
+{
+	const rlim_t own = CTL_OWN_DESCRIPTORS + n_switches +
+			   (ctl->opt.metrics ? INC_SCRAPE_DESCRIPTORS : 0) +
+			   (ctl->opt.http ? INC_SCRAPE_DESCRIPTORS : 0);
+	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
+	struct rlimit limit;
+	rlim_t rest;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
+	if (limit.rlim_cur >= want) {
+		ctl->max_links = n_switches + CTL_SPARE_LINKS;
+		return 0;
+	}
+	limit.rlim_cur = limit.rlim_max < want ? limit.rlim_max : want;
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
+	if (limit.rlim_cur < own + 8)
+		return inc_err_set(err, EMFILE,
+				   "%llu descriptors (ulimit -n) are too few: %llu at "
+				   "least",
+				   (unsigned long long)limit.rlim_cur, (unsigned long long)own + 8);
+	ctl->max_links = n_switches + CTL_SPARE_LINKS;
+	if (limit.rlim_cur >= want)
+		return 0;
+	rest = limit.rlim_cur - own;
+	if (ctl->opt.max_clients > rest * 3 / 4)
+		ctl->opt.max_clients = rest * 3 / 4;
+	if (CTL_SPARE_LINKS > rest / 8)
+		ctl->max_links = n_switches + rest / 8;
+	inc_warn("%llu descriptors (ulimit -n) are too few: --max-clients is %u",
+		 (unsigned long long)limit.rlim_cur, ctl->opt.max_clients);
+	return 0;
+}
 
 int inc_links_init(struct inc_ctl *ctl)
 {

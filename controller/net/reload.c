@@ -73,7 +73,6 @@ static int replace(struct inc_ctl *ctl, struct inc_topology *topo)
 	move_sides(ctl, &map, old->n_switches, sides);
 	sides = NULL;
 	inc_page_renumbered(ctl);
-	ctl->max_links += topo->n_switches - old->n_switches;
 	ctl->topo = topo;
 	inc_topology_free(old);
 	if (inc_topology_drains(topo))
@@ -95,7 +94,6 @@ static int replace_unused(struct inc_ctl *ctl, struct inc_topology *topo)
 		return -ENOMEM;
 	free(ctl->switches);
 	ctl->switches = sides;
-	ctl->max_links += topo->n_switches - ctl->topo->n_switches;
 	inc_topology_free(ctl->topo);
 	ctl->topo = topo;
 	return 0;
@@ -226,6 +224,17 @@ static unsigned int log_draining(const struct inc_ctl *ctl)
 	return n;
 }
 
+/* Counts the switches of two topologies. All of them may be connected until those that the new one
+ * lacks have drained. */
+static unsigned int count_all(const struct inc_topology *topo, const struct inc_topology *old)
+{
+	unsigned int n = topo->n_switches;
+
+	for (unsigned int s = 0; s < old->n_switches; s++)
+		n += inc_topology_switch_by_name(topo, old->switches[s].name) < 0;
+	return n;
+}
+
 /* Reads the topology again. Returns 0, or -errno with the reason. */
 static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int signal,
 			   struct inc_err *err)
@@ -233,8 +242,14 @@ static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int s
 	unsigned int changes[INC_N_TOPO_CHANGES] = {};
 	struct inc_topology *before = inc_topology_copy(ctl->topo);
 	const unsigned int listed = topo->n_hosts - topo->n_nics, switches = topo->n_switches;
-	int ret = -ENOMEM;
+	int ret;
 
+	ret = inc_links_share_descriptors(ctl, count_all(topo, ctl->topo), err);
+	if (ret) {
+		inc_topology_free(before);
+		return ret;
+	}
+	ret = -ENOMEM;
 	if (before)
 		ret = ctl->core.topo ? replace(ctl, topo) : replace_unused(ctl, topo);
 	if (ret) {
