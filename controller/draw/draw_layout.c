@@ -73,6 +73,15 @@ void inc_draw_columns_of(const struct inc_draw *draw, unsigned int list, unsigne
 	}
 }
 
+/* Shows the link to a list as busy, because that of one of its hosts is. */
+static void mark_busy(struct inc_draw *draw, unsigned int first, int list)
+{
+	for (unsigned int i = first; i < draw->n_links; i++) {
+		if ((int)draw->links[i].lower == list)
+			draw->links[i].look = INC_DRAW_BUSY;
+	}
+}
+
 /* Makes a list for each switch or bridge with hosts that have no other link. Returns 0 or
  * -ENOMEM. */
 static int make_lists(struct inc_draw *draw)
@@ -101,7 +110,7 @@ static int make_lists(struct inc_draw *draw)
 		}
 		draw->nodes[lower].list = list_of[upper];
 		if (draw->links[i].look == INC_DRAW_BUSY)
-			draw->links[draw->n_links - 1].look = INC_DRAW_BUSY;
+			mark_busy(draw, n_links, list_of[upper]);
 	}
 	free(list_of);
 	free(links_of);
