@@ -239,7 +239,10 @@ struct inc_page_switch {
 	struct inc_page_port *ports; /* at the same indexes as in the topology */
 	unsigned int n_ports;
 	uint64_t ports_at_ns;
-	json_t *waiting;   /* with the names of peers */
+	json_t *waiting; /* with the names of peers */
+	/* the communicators in which the switch waits for a peer below it, by their numbers */
+	uint32_t *waits_below;
+	size_t n_waits_below;
 	unsigned int turn; /* number of questions so far */
 	uint32_t from[3];  /* by kind of question, the page for which the next one asks */
 	bool asked;        /* a question is under way */
@@ -295,6 +298,9 @@ void inc_page_event(struct inc_ctl *ctl, const struct inc_core_switch *sw,
 		    const struct inc_msg_event *said);
 /* Finds the speed of a communicator. Returns NULL if it is not known. */
 const struct inc_page_speed *inc_page_speed(const struct inc_page *page, uint32_t communicator);
+
+/* Whether the switch waits for a peer below it in this communicator, by its last answer. */
+bool inc_page_waits_below(const struct inc_page_switch *side, uint32_t communicator);
 
 /* page_view.c */
 /* Prints a part of the page, and moves *at behind it. Returns false if it was the last part. */

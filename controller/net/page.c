@@ -24,6 +24,7 @@ static void free_switches(struct inc_page *page)
 	for (unsigned int i = 0; i < page->n_switches; i++) {
 		free(page->switches[i].ports);
 		json_decref(page->switches[i].waiting);
+		free(page->switches[i].waits_below);
 	}
 	free(page->switches);
 	page->switches = NULL;
@@ -205,6 +206,40 @@ static void on_communicators(struct inc_ctl *ctl, struct inc_core_switch *sw, in
 		take_speed(ctl->page, entry, inc_now_ns());
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Lists the communicators of the switch's answer in which it waits for a peer below it. Without
+ * memory the list is empty, and the page shows more waits. */
+static void list_waits_below(struct inc_page_switch *side)
+{
+	const json_t *entry;
+	size_t i;
+
+	free(side->waits_below);
+	side->waits_below = calloc(json_array_size(side->waiting) + 1, sizeof(uint32_t));
+	side->n_waits_below = 0;
+	if (!side->waits_below)
+		return;
+	json_array_foreach (side->waiting, i, entry) {
+		const json_t *first = json_array_get(json_object_get(entry, "missing"), 0);
+
+		if (!json_is_true(json_object_get(first, "up")))
+			side->waits_below[side->n_waits_below++] = count_of(entry, "communicator");
+	}
+	qsort(side->waits_below, side->n_waits_below, sizeof(uint32_t), compare_numbers);
+}
+
+bool inc_page_waits_below(const struct inc_page_switch *side, uint32_t communicator)
+{
+	return side->waits_below && bsearch(&communicator, side->waits_below, side->n_waits_below,
+					    sizeof(uint32_t), compare_numbers);
+}
+
 static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code, const char *text,
 		       json_t *answer, uint64_t arg)
 {
@@ -218,6 +253,7 @@ static void on_waiting(struct inc_ctl *ctl, struct inc_core_switch *sw, int code
 	json_decref(side->waiting);
 	side->waiting = code ? NULL : json_incref(data);
 	inc_query_add_names(sw, side->waiting);
+	list_waits_below(side);
 }
 
 /* Asks each switch the next question, unless that was done a moment ago. */

@@ -20,7 +20,6 @@
 #define MAX_JOBS     200
 #define MAX_SWITCHES 256
 #define MAX_WAITS    50
-#define MAX_LOOKS    100000 /* entries of switches' answers that the list of waits reads */
 #define MAX_LINKS    512
 #define WAIT_MS      1000 /* a switch that waits for less than that is busy */
 
@@ -308,29 +307,16 @@ static void print_group_waits(struct inc_ctl *ctl, unsigned int *n, FILE *out)
 
 /* Whether a missing peer is a switch that itself waits for a peer below it in this communicator, so
  * that this wait explains nothing. */
-static bool is_explained(const struct inc_page *page, const char *peer, json_int_t communicator,
-			 unsigned int *looks)
+static bool is_explained(const struct inc_page *page, const char *peer, json_int_t communicator)
 {
 	const int sw = *peer ? inc_topology_switch_by_name(page->ctl->topo, peer) : -1;
-	const json_t *entry;
-	size_t i;
 
-	if (sw < 0 || (unsigned int)sw >= page->n_switches)
-		return false;
-	json_array_foreach (page->switches[sw].waiting, i, entry) {
-		if (!*looks)
-			return true;
-		--*looks;
-		if (json_integer_value(json_object_get(entry, "communicator")) == communicator &&
-		    !json_is_true(json_object_get(
-			    json_array_get(json_object_get(entry, "missing"), 0), "up")))
-			return true;
-	}
-	return false;
+	return sw >= 0 && (unsigned int)sw < page->n_switches &&
+	       inc_page_waits_below(&page->switches[sw], communicator);
 }
 
 static void print_missing(const struct inc_page *page, const char *sw, const json_t *entry,
-			  unsigned int *n, unsigned int *looks, FILE *out)
+			  unsigned int *n, FILE *out)
 {
 	const json_int_t communicator = json_integer_value(json_object_get(entry, "communicator"));
 	const json_t *missing;
@@ -342,11 +328,8 @@ static void print_missing(const struct inc_page *page, const char *sw, const jso
 		const json_int_t ms = json_integer_value(json_object_get(missing, "since_ms"));
 		char who[80];
 
-		if (!*looks)
-			return;
-		--*looks;
 		if (ms < WAIT_MS || json_is_true(json_object_get(missing, "up")) ||
-		    is_explained(page, peer, communicator, looks))
+		    is_explained(page, peer, communicator))
 			continue;
 		if (*peer)
 			snprintf(who, sizeof(who), "switch %s", peer);
@@ -363,9 +346,8 @@ static void print_missing(const struct inc_page *page, const char *sw, const jso
 static void print_waits(const struct inc_page *page, FILE *out)
 {
 	struct inc_ctl *ctl = page->ctl;
-	/* a switch may answer with many waits, which must not hold the loop up */
-	unsigned int n = 0, looks = MAX_LOOKS;
 	const json_t *entry;
+	unsigned int n = 0;
 	size_t i;
 
 	fputs("<h2 id=\"h-waits\">Waits</h2>\n<div id=\"waits\" data-live>\n<ul>\n", out);
@@ -373,20 +355,14 @@ static void print_waits(const struct inc_page *page, FILE *out)
 	for (unsigned int s = 0; s < page->n_switches; s++) {
 		if (!ctl->core.switches[s]->connected)
 			continue;
-		json_array_foreach (page->switches[s].waiting, i, entry) {
-			if (!looks)
-				break;
-			print_missing(page, inc_switch_name(ctl->core.switches[s]), entry, &n,
-				      &looks, out);
-		}
+		json_array_foreach (page->switches[s].waiting, i, entry)
+			print_missing(page, inc_switch_name(ctl->core.switches[s]), entry, &n, out);
 	}
 	fputs("</ul>\n", out);
 	if (!n)
 		fputs("<p>There is no wait of a second or longer.</p>\n", out);
 	else if (n > MAX_WAITS)
 		fprintf(out, "<p>%u more are not shown.</p>\n", n - MAX_WAITS);
-	if (!looks)
-		fputs("<p>There are too many waits to look at all of them.</p>\n", out);
 	fputs("</div>\n", out);
 }
 
