@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The addresses of etcd's members (etcd.h). libcurl gets them with each request, because its own
- * look-ups would hold the loop up: a request that ends waits for the thread of its look-up, for some
- * 10 s if no name server answers. The last addresses stay in use until a look-up has succeeded.
+ * look-ups would hold the loop up: a request that ends waits for the thread of its look-up, for
+ * some 10 s if no name server answers. The last addresses stay in use until a look-up has
+ * succeeded.
  */
 #include <arpa/inet.h>
 #include <errno.h>

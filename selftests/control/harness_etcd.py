@@ -138,11 +138,12 @@ class Etcd:
 class Relay:
     """Passes bytes between controllers and one member. hold() keeps all bytes, as a network does that is cut. before
     and behind: functions that are called with the number of each transaction, before it is passed on and when the
-    answer has come. What they return is true if the connection ends there.
+    answer has come. What they return is true if the connection ends there. read_s: so long is each read of a range on its
+    way, as in a slow network.
     """
 
-    def __init__(self, port, before=None, behind=None):
-        self.target, self.before, self.behind = port, before, behind
+    def __init__(self, port, before=None, behind=None, read_s=0):
+        self.target, self.before, self.behind, self.read_s = port, before, behind, read_s
         self.open = threading.Event()
         self.open.set()
         self.n = 0
@@ -178,6 +179,8 @@ class Relay:
         with contextlib.suppress(OSError):
             while data := source.recv(1 << 20):
                 self.open.wait()
+                if asks and b"POST /v3/kv/range" in data:
+                    threading.Event().wait(self.read_s)
                 if asks and b"POST /v3/kv/txn" in data:
                     self.n += 1
                     state["txn"] = True
