@@ -6,6 +6,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/net/lines.h"
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
@@ -13,6 +14,10 @@
  * a port may have hundreds of communicators. */
 #define NOTICE_LINES       8
 #define NOTICE_INTERVAL_NS (10 * INC_NSEC_PER_SEC)
+
+/* Limit of the bytes of each list in "hello". The rest of its line has far fewer than twice as many,
+ * and each event that a list lacks follows the welcome. */
+#define LIST_BYTES (INC_SWITCH_LINE_MAX / 4)
 
 int inc_events_open(struct inc_daemon *d)
 {
@@ -171,17 +176,58 @@ void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
 	}
 }
 
+/* Appends an entry to a list of "hello", unless the list has as many bytes as it may have. Returns
+ * whether it was appended. */
+static bool append(json_t *list, json_t *entry, size_t *bytes)
+{
+	const size_t n = json_dumpb(entry, NULL, 0, JSON_COMPACT) + 1;
+	const bool fits = entry && *bytes + n <= LIST_BYTES && !json_array_append(list, entry);
+
+	if (fits)
+		*bytes += n;
+	json_decref(entry);
+	return fits;
+}
+
+/* Whether "hello" contains no earlier failure of the same communicator. */
+static bool is_first(const struct inc_events *events, const struct inc_failure *failure)
+{
+	const struct inc_failure *f;
+
+	TAILQ_FOREACH (f, &events->failures, entry) {
+		if (f == failure)
+			break;
+		if (f->told && f->event.communicator == failure->event.communicator)
+			return false;
+	}
+	return true;
+}
+
+json_t *inc_event_first_failures(struct inc_daemon *d)
+{
+	json_t *list = json_array();
+	struct inc_failure *f;
+	size_t bytes = 0;
+
+	TAILQ_FOREACH (f, &d->events->failures, entry)
+		f->told = !inc_event_is_notice(f->event.kind) && inc_event_stands(d, &f->event) &&
+			  is_first(d->events, f) &&
+			  append(list, inc_message_new(INC_MSG_EVENT, &f->event), &bytes);
+	return list;
+}
+
 json_t *inc_event_notices(const struct inc_daemon *d)
 {
 	json_t *list = json_array();
 	struct inc_comm_at at;
+	size_t bytes = 0;
 
 	INC_FOR_COMMS (d, &at) {
 		struct inc_msg_notice notice = {.communicator = at.comm.communicator};
 
 		inc_event_standing(d, notice.communicator, notice.message);
 		if (*notice.message)
-			json_array_append_new(list, inc_message_new(INC_MSG_NOTICE, &notice));
+			append(list, inc_message_new(INC_MSG_NOTICE, &notice), &bytes);
 	}
 	return list;
 }
@@ -254,18 +300,23 @@ static void log_notice(struct inc_events *events, const struct inc_msg_event *ev
 	}
 }
 
-const char *inc_event_of_port(const struct inc_daemon *d, const char *port)
+void inc_events_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS])
 {
+	const struct inc_engine_port *port;
 	const struct inc_failure *f;
 	struct inc_engine_conn conn;
 	struct inc_comm_at at;
 
-	TAILQ_FOREACH (f, &d->events->failures, entry)
-		if (f->event.kind == INC_EVENT_KIND_UNDELIVERED &&
-		    inc_daemon_find_comm(d, f->event.communicator, &at) &&
-		    find_conn(&at, &f->event, &conn) && conn.loss && !strcmp(conn.port, port))
-			return f->event.message;
-	return NULL;
+	memset(texts, 0, INC_MAX_PORTS * sizeof(texts[0]));
+	TAILQ_FOREACH (f, &d->events->failures, entry) {
+		if (f->event.kind != INC_EVENT_KIND_UNDELIVERED ||
+		    !inc_daemon_find_comm(d, f->event.communicator, &at) ||
+		    !find_conn(&at, &f->event, &conn) || !conn.loss)
+			continue;
+		port = inc_ports_find(d, conn.port);
+		if (port && !texts[port - d->port])
+			texts[port - d->port] = f->event.message;
+	}
 }
 
 /* Fills in the fields that all events have. */

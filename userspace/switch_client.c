@@ -191,36 +191,6 @@ static void say_engines(struct inc_client *c, struct inc_msg_hello *said)
 	c->n_endpoints = ends ? ends->n_endpoints : 0;
 }
 
-/* Whether "hello" contains no earlier failure of the same communicator. */
-static bool is_first(const struct inc_events *events, const struct inc_failure *failure)
-{
-	const struct inc_failure *f;
-
-	TAILQ_FOREACH (f, &events->failures, entry) {
-		if (f == failure)
-			break;
-		if (f->told && f->event.communicator == failure->event.communicator)
-			return false;
-	}
-	return true;
-}
-
-/* Returns the first failure of each communicator that still holds, for "hello". on_welcome() sends
- * the others, and notices, which end no communicator. */
-static json_t *first_failures(struct inc_daemon *d)
-{
-	json_t *list = json_array();
-	struct inc_failure *f;
-
-	TAILQ_FOREACH (f, &d->events->failures, entry) {
-		f->told = !inc_event_is_notice(f->event.kind) && inc_event_stands(d, &f->event) &&
-			  is_first(d->events, f);
-		if (f->told)
-			json_array_append_new(list, inc_message_new(INC_MSG_EVENT, &f->event));
-	}
-	return list;
-}
-
 static void send_hello(struct inc_client *c)
 {
 	struct inc_msg_hello said = {.version = INC_CONTROL_VERSION};
@@ -240,7 +210,7 @@ static void send_hello(struct inc_client *c)
 	hello = inc_message_new(INC_MSG_HELLO, &said);
 	json_object_set_new(hello, "ports", inc_query_port_list(c->d, true));
 	json_object_set_new(hello, "communicators", numbers);
-	json_object_set_new(hello, "failures", first_failures(c->d));
+	json_object_set_new(hello, "failures", inc_event_first_failures(c->d));
 	json_object_set_new(hello, "notices", inc_event_notices(c->d));
 	inc_ndjson_send_new(c->conn, hello);
 }

@@ -214,12 +214,16 @@ bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *ev
 #define INC_STANDING_TEXT 320
 void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
 			char text[INC_STANDING_TEXT]);
-/* Returns that of all communicators, for "hello". */
+/* Return lists for "hello": the first failure of each communicator that still holds, and what
+ * inc_event_standing() writes of each. A list ends before "hello" has too many bytes for a line. The
+ * failures that are not in it are not marked as told, and inc_client_event() sends them after the
+ * welcome, with notices, which end no communicator. */
+json_t *inc_event_first_failures(struct inc_daemon *d);
 json_t *inc_event_notices(const struct inc_daemon *d);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
-/* Returns the text of an event that reports that packets which are sent at the port are lost, while
- * that is so. NULL: there is none. */
-const char *inc_event_of_port(const struct inc_daemon *d, const char *port);
+/* Finds for each port the text of an event that reports that packets which are sent there are lost,
+ * while that is so. NULL: there is none. */
+void inc_events_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS]);
 
 /* query.c: answers a "query" message on the connection from which the message came. */
 void inc_query_answer(struct inc_daemon *d, struct inc_ndjson *conn, json_t *request);
