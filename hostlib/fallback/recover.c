@@ -182,15 +182,21 @@ static int finish(struct inccl_fallback *f, struct inccl_request *request, size_
 
 struct inccl_call inccl_fallback_call_of(const struct inccl_fallback_call *c)
 {
-	return (struct inccl_call){
+	struct inccl_call call = {
 		.collective = c->collective,
 		.send = c->send,
 		.recv = c->recv,
 		.count = c->collective == INCCL_BARRIER ? 0 : c->count,
 		.dtype = c->dtype,
-		.op = c->op,
-		.root = c->root,
+		.op = INCCL_SUM,
 	};
+
+	/* a member that the collective lacks has no meaning, so it goes to no switch */
+	if (inccl_is_reduced(&call))
+		call.op = c->op;
+	if (c->collective == INCCL_REDUCE || c->collective == INCCL_BROADCAST)
+		call.root = c->root;
+	return call;
 }
 
 int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,

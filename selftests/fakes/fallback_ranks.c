@@ -263,6 +263,9 @@ int job_call(struct member *m, unsigned int number)
 		   .dtype = INCCL_INT32, .op = INCCL_SUM, .root = p->root);
 	int err;
 
+	/* an operator that the collective lacks has no meaning */
+	if (p->collective == INCCL_BROADCAST || p->collective == INCCL_ALL_GATHER)
+		c.op = INCCL_MINLOC;
 	if (p->is_refused) {
 		c.dtype = INCCL_FLOAT32;
 		c.op = INCCL_XOR;

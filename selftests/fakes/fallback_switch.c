@@ -198,6 +198,8 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 	const size_t bytes = bytes_received(&c, me->rank);
 
 	job_check(comm == &me->comm && !me->comm_ended && !me->pending && number < OPERATIONS);
+	/* as the public calls have it */
+	job_check(inccl_is_reduced(call) || call->op == INCCL_SUM);
 	me->ending = plan.ending[number][me->rank];
 	me->variant = job_draw(3);
 	me->begun_at_ns = job_now_ns;
