@@ -126,7 +126,7 @@ struct inccl_fallback {
 	struct inccl_result result[2];
 
 	struct inccl_communicator *comm; /* NULL once the switch is lost */
-	/* what the check of a call needs, also after a loss */
+	/* the properties that the check of a call reads, also after a loss */
 	struct inccl_communicator *facts;
 	struct inccl_fallback_opts opts;
 	struct inccl_peers *peers;

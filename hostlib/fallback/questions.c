@@ -18,6 +18,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
 #include "lib/base/numbers.h"
+#include "lib/base/os.h"
 #include "lib/base/random.h"
 #include "lib/base/thread.h"
 #include "lib/net/hostport.h"
@@ -278,12 +279,12 @@ static int find_address(const struct inccl_communicator *comm, const char *text,
 	struct sockaddr_in *v4 = (struct sockaddr_in *)at;
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)at;
 	struct inccl_group *group = comm->group;
-	socklen_t len = sizeof(*at);
+	socklen_t len;
 	int ret = 0;
 
 	if (!text) {
 		pthread_mutex_lock(&group->lock);
-		if (getsockname(group->stream.fd, (struct sockaddr *)at, &len))
+		if (group->stream.fd < 0 || inc_os.stream.own(group->stream.fd, at, &len))
 			ret = inc_err_set(err, ENOTCONN,
 					  "no connection to the controller has the own address");
 		pthread_mutex_unlock(&group->lock);
@@ -303,16 +304,16 @@ static int find_address(const struct inccl_communicator *comm, const char *text,
 
 static int listen_there(struct inccl_peers *peers, struct sockaddr_storage *at, struct inc_err *err)
 {
-	socklen_t len = sizeof(*at);
+	socklen_t len;
+	int ret;
 
 	pthread_mutex_lock(&opened.lock);
 	peers->listener =
-		inc_fd_high(socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+		inc_os.stream.listen((const struct sockaddr *)at, sizeof(*at), peers->ranks);
 	pthread_mutex_unlock(&opened.lock);
-	if (peers->listener < 0 || bind(peers->listener, (struct sockaddr *)at, len) ||
-	    listen(peers->listener, peers->ranks) ||
-	    getsockname(peers->listener, (struct sockaddr *)at, &len))
-		return inc_err_set(err, errno, "port for the other ranks: %s", strerror(errno));
+	ret = peers->listener < 0 ? peers->listener : inc_os.stream.own(peers->listener, at, &len);
+	if (ret < 0)
+		return inc_err_set(err, -ret, "port for the other ranks: %s", strerror(-ret));
 	return 0;
 }
 

@@ -111,6 +111,11 @@ static const char *add_line(const struct scenario_line *l)
 			return "there is no such job, or it cannot have so many channels";
 		cluster.group[v[0]].opts.channels = v[1];
 		return NULL;
+	case SCENARIO_FALLBACK:
+		if (v[0] >= cluster.n_groups || cluster.group[v[0]].comms > 1)
+			return "there is no such job, or it has several communicators";
+		cluster.group[v[0]].falls_back = true;
+		return NULL;
 	case SCENARIO_ORDER:
 		if (v[0] >= cluster.n_groups)
 			return "there is no such job";
@@ -154,6 +159,8 @@ static const char *check_names(const struct scenario_line *l)
 	if (l->kind == SCENARIO_BREAK && !cluster.sw[v[1] >> 4 & 3].rdma)
 		return "the switch has no RDMA devices";
 
+	if (scenario_is_at_packet(l->kind) && !v[0])
+		return "packets count from 1";
 	while ((at = strchr(at, '%')))
 		if (!has_value(*++at, *v++))
 			return "it names a switch, a host, a process or a port that there is not";
@@ -333,6 +340,7 @@ static void open_cluster(void)
 		unsetenv("INCCL_KEY");
 	controller_open();
 	cluster_forge_begin();
+	cluster_fallback_begin();
 	for (i = 0; i < cluster.n_switches; i++) {
 		cluster.sw[i].key = cluster.tls ? controller_key(i) : NULL;
 		cluster.sw[i].metrics = cluster.metrics;

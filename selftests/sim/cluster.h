@@ -2,11 +2,12 @@
 /*
  * The scenario with a controller: hosts, a tree of switches with their daemons, and the controller.
  * Ranks form groups through the control plane, compute, lose ranks, shrink and compute again, while
- * processes are killed and stopped.
+ * processes are killed and stopped. Other jobs have a fallback, and their calls never fail.
  *
  * cluster.c runs a seed, cluster_tree.c makes its topology, cluster_faults.c makes its faults, and
- * cluster_hostile.c has hostile peers. cluster_rank.c has a rank and the checks of its calls. The
- * controller is in cluster_controller.c, and a switch in cluster_switch.c and cluster_kernel.c.
+ * cluster_hostile.c has hostile peers. A rank and the checks of its calls are in cluster_rank.c,
+ * and the calls of a job with a fallback in cluster_fallback.c. The controller is in
+ * cluster_controller.c, and a switch in cluster_switch.c and cluster_kernel.c.
  */
 #ifndef SIM_CLUSTER_H
 #define SIM_CLUSTER_H
@@ -72,6 +73,7 @@ struct cluster_group {
 	unsigned int n_ranks, rounds, calls;
 	unsigned int comms;   /* communicators that the group has at the same time */
 	unsigned int at_once; /* calls that a rank has under way at the same time */
+	bool falls_back;      /* its calls end without the switch if need be */
 	struct inccl_communicator_opts opts;
 	/* time when the job's first rank died or fell silent; 0: all ranks are alive */
 	uint64_t died_at_ns;
@@ -99,6 +101,9 @@ struct cluster_figures {
 		daemons_killed, standstills, daemons_terminated, ports_lost, ports_lost_blind,
 		ports_lost_long, hostile_peers, hostile_connections, with_keys, trees, terminating,
 		struck, patient, devices, devices_broken, wide, waits_reported;
+	/* of jobs that fall back: ranks that lost the switch, calls that a rank repeated, and calls
+	 * in which a rank lost the switch but had its result, or got it from another rank */
+	uint64_t switch_lost, calls_repeated, results_of_others;
 };
 extern struct cluster_figures cluster_figures;
 
@@ -147,6 +152,7 @@ struct cluster {
 	uint64_t terminated_at_ns; /* when a daemon received SIGTERM; 0: none received it */
 	uint64_t down_ns;          /* time from that daemon's end until the next daemon starts */
 	uint64_t faults_end_at_ns;
+	uint64_t faults_at_packets; /* number of faults that have happened before a packet */
 	/* quiet: the last fault of the scenario is over; calm: what remains must be gone */
 	uint64_t quiet_at_ns, calm_at_ns;
 	struct cluster_group group[CLUSTER_GROUPS_MOST];
@@ -165,6 +171,8 @@ extern struct cluster cluster;
 const char *cluster_add_line(const struct scenario_line *l);
 /* Makes the switches, the hosts and their cables. */
 void cluster_build(void);
+/* The cable between the two ends of a value %C, in this direction; NULL: there is none. */
+struct wire *cluster_cable(uint64_t ends);
 /* Sets delay and faults of a cable, as a line of the scenario says. */
 const char *cluster_set_cable(const struct scenario_line *l);
 /* The network at the other end of the cable; NULL: it is not simulated. */
@@ -181,6 +189,8 @@ extern struct scenario cluster_scenario;
 int cluster_check(const struct scenario *s, struct inc_err *err);
 /* Starts the faults of the scenario (cluster_faults.c). */
 void cluster_start_faults(const struct scenario *s);
+/* Packets count from now on, for the faults that happen before a certain one. */
+void cluster_packets_count(void);
 /* A host, or a port of a switch, gets another MAC address at this time. */
 void cluster_move_host(uint64_t at_ns, unsigned int host);
 void cluster_move_port(uint64_t at_ns, struct cluster_switch *sw, unsigned int port);
@@ -199,6 +209,11 @@ uint64_t cluster_resumed_at_ns(void);
 uint64_t cluster_still_ns(const struct process *process, uint64_t since_ns);
 /* The main function of a rank's process. */
 void cluster_rank_run(void *rank);
+/* cluster_fallback.c: makes the calls of a job that falls back, on this communicator, which ends
+ * with them. Each call must end with the right result. The first function is called before a
+ * run. */
+void cluster_fallback_begin(void);
+void cluster_fallback_run(struct cluster_rank *rank, struct inccl_communicator *comm);
 /* cluster_reason.c: a call of the rank begins, and ends with this result. The call must end in
  * time, and an error must have a reason. Returns the result. */
 void cluster_call_begins(struct cluster_rank *rank, const char *what);

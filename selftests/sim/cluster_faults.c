@@ -322,6 +322,66 @@ static void start_kill(uint64_t at_ns, uint64_t which)
 	}
 }
 
+/* --- before a packet --- */
+
+/* The process that sends the packet may be the one that is killed, so it is killed behind it. */
+static void kill_before_packet(void *arg, uint64_t which)
+{
+	cluster.faults_at_packets++;
+	start_kill(sim_now_ns(), which);
+}
+
+static void cut_wire(struct wire *wire, uint64_t for_ns)
+{
+	wire->cut_from_ns = sim_now_ns();
+	wire->cut_to_ns = sim_now_ns() + for_ns;
+}
+
+static void cut_cable_before_packet(void *wire, uint64_t for_ns)
+{
+	cluster.faults_at_packets++;
+	sim_figures.cuts++;
+	cut_wire(wire, for_ns);
+}
+
+/* All cables of a switch are cut, so the packet is the first that is lost. */
+static void cut_before_packet(void *arg, uint64_t for_ns)
+{
+	struct cluster_switch *sw = arg;
+	unsigned int i;
+
+	cluster.faults_at_packets++;
+	sim_figures.cuts++;
+	for (i = 0; i < cluster.hosts; i++) {
+		if (cluster.host[i].port->sw != sw)
+			continue;
+		cut_wire(&cluster.host[i].up, for_ns);
+		cut_wire(&cluster.host[i].down, for_ns);
+	}
+	for (i = 0; i < cluster.n_switches; i++) {
+		if (!cluster.sw[i].parent || (&cluster.sw[i] != sw && cluster.sw[i].parent != sw))
+			continue;
+		cut_wire(&cluster.sw[i].up, for_ns);
+		cut_wire(&cluster.sw[i].down, for_ns);
+	}
+}
+
+void cluster_packets_count(void)
+{
+	const struct scenario_line *l;
+
+	for (l = cluster_scenario.line; l < cluster_scenario.line + cluster_scenario.n; l++) {
+		const uint64_t *v = l->value;
+
+		if (l->kind == SCENARIO_PACKET_KILL)
+			wire_before(v[0], kill_before_packet, NULL, v[1]);
+		else if (l->kind == SCENARIO_PACKET_CUT)
+			wire_before(v[0], cut_before_packet, &cluster.sw[v[1]], v[2]);
+		else if (l->kind == SCENARIO_PACKET_CABLE)
+			wire_before(v[0], cut_cable_before_packet, cluster_cable(v[1]), v[2]);
+	}
+}
+
 /* The fault of a port. There is one such fault in a scenario. */
 static void start_port(const struct scenario_line *l, bool waits)
 {

@@ -320,6 +320,12 @@ static int round_of(struct work *w)
 {
 	int ret = create(w);
 
+	if (w->rank->group->falls_back) {
+		sim_require(!ret, "%s: no communicator: %s", w->rank->process.name, w->rank->error);
+		cluster_fallback_run(w->rank, w->comm[0]);
+		w->comm[0] = NULL;
+		return 0;
+	}
 	ret = ret ?: call_all(w);
 	destroy(w);
 	return ret;

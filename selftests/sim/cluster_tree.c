@@ -296,8 +296,7 @@ void cluster_build(void)
 
 /* --- the faults of cables --- */
 
-/* The cable between the two ends in this direction; NULL: there is none. */
-static struct wire *cable_of(uint64_t ends)
+struct wire *cluster_cable(uint64_t ends)
 {
 	const unsigned int from = ends >> 8, to = ends & 0xff;
 	const unsigned int low = from > to ? from : to, high = from > to ? to : from;
@@ -321,9 +320,11 @@ const char *cluster_set_cable(const struct scenario_line *l)
 	const uint64_t *v = l->value;
 	struct wire *wire;
 
+	if (l->kind == SCENARIO_PACKET_CABLE)
+		return cluster_cable(v[1]) ? NULL : "there is no such cable";
 	if (l->kind < SCENARIO_DELAY || l->kind > SCENARIO_CABLE_CUT)
 		return NULL;
-	wire = cable_of(v[0]);
+	wire = cluster_cable(v[0]);
 	if (!wire)
 		return "there is no such cable";
 	switch (l->kind) {

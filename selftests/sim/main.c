@@ -77,6 +77,7 @@ static void seeds_run(const struct seeds *seeds, void (*run)(void))
 struct options {
 	struct seeds seeds; /* the first member, because seeds_options fill it */
 	const char *scenario;
+	uint64_t each_packet;
 	bool print;
 };
 
@@ -85,6 +86,10 @@ static const struct inc_opt options[] = {
 	 "run this scenario, not that of a seed (docs/simulation.md); its line 'seed N' is the "
 	 "seed",
 	 NULL, INC_OPT_TEXT(struct options, scenario, inc_path_check)},
+	{"each-packet", 0, "N",
+	 "run the scenario again and again, where its lines 'before packet' have the numbers 1, "
+	 "1 + N and so on, until the job has no such packet",
+	 NULL, INC_OPT_NUMBER(struct options, each_packet, 1, INT64_MAX)},
 	{"print", .help = "print the scenario of each seed before it runs",
 	 INC_OPT_FLAG(struct options, print)},
 	{},
@@ -120,7 +125,34 @@ static void run(void)
 	cluster_run();
 }
 
-static void run_seeds(const struct seeds *seeds)
+/* Runs the scenario for each packet of its job. */
+static void packets_run(const struct options *opt)
+{
+	const struct cluster_figures *c = &cluster_figures;
+	uint64_t packet, runs = 0, repeated = 0, before;
+	struct scenario_line *l;
+
+	for (packet = 1;; packet += opt->each_packet) {
+		for (l = cluster_scenario.line; l < cluster_scenario.line + cluster_scenario.n; l++)
+			if (scenario_is_at_packet(l->kind))
+				l->value[0] = packet;
+		sim_begin(opt->seeds.first, opt->seeds.trace);
+		before = c->calls_repeated;
+		run();
+		if (!cluster.faults_at_packets)
+			break;
+		runs++;
+		repeated += c->calls_repeated > before;
+	}
+	printf("%llu runs, of a job with %llu packets: ", (unsigned long long)runs,
+	       (unsigned long long)packet - 1);
+	printf("the framework repeated calls in %llu; ranks lost the switch %llu times, and had "
+	       "that call's result all the same %llu times\n",
+	       (unsigned long long)repeated, (unsigned long long)c->switch_lost,
+	       (unsigned long long)c->results_of_others);
+}
+
+static void run_seeds(const struct options *opt)
 {
 	const struct cluster_figures *c = &cluster_figures;
 	const struct sim_figures *f = &sim_figures;
@@ -140,7 +172,11 @@ static void run_seeds(const struct seeds *seeds)
 	database_open();
 	xdp_open();
 	sim_on_failure(print_scenario);
-	seeds_run(seeds, run);
+	if (opt->each_packet) {
+		packets_run(opt);
+		return;
+	}
+	seeds_run(&opt->seeds, run);
 	printf("what happened: processes stopped %llu, connections cut %llu, frames lost %llu, "
 	       "repeated %llu, damaged %llu, delayed %llu, queues full %llu, "
 	       "ranks killed %llu, hosts off %llu, ranks silent %llu, calls failed %llu, "
@@ -235,7 +271,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s: %s\n", directory, strerror(errno));
 			exit(1);
 		}
-		run_seeds(&opt.seeds);
+		run_seeds(&opt);
 		exit(0);
 	}
 	if (child > 0) {

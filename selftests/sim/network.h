@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "process.h"
+#include "sim.h"
 
 /*
  * wire.c: cables, with one object for each direction. Until the faults end, frames arrive late, out
@@ -40,6 +41,8 @@ void wire_open(struct wire *wire, const char *name, wire_fn out, void *arg);
 void wire_send(struct wire *wire, const uint8_t *frame, size_t len);
 /* Called before a run, when no frame is on a cable. */
 void wire_begin(void);
+/* Calls fn(arg, arg2) when frame number n, counted from 1 and from now on, is about to be sent. */
+void wire_before(uint64_t n, sim_fn fn, void *arg, uint64_t arg2);
 
 /*
  * host.c: a host's network, that is one address, one cable to the switch, and UDP sockets.

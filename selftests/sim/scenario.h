@@ -7,6 +7,7 @@
 #ifndef SIM_SCENARIO_H
 #define SIM_SCENARIO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include "lib/base/err.h"
@@ -40,11 +41,15 @@
 	_(OPTIONS, "job %N payload %N window %N message packets %N timeout %T")  \
 	_(CHANNELS, "job %N channels %N")                                        \
 	_(ORDER, "job %N in network order")                                      \
+	_(FALLBACK, "job %N falls back")                                         \
 	_(DELAY, "cable %C delay %T jitter %T")                                  \
 	_(LOSS, "cable %C loses %R in bursts of %N")                             \
 	_(FAULTY, "cable %C repeats %R damages %R delays %R by %T")              \
 	_(CABLE_CUT, "cable %C cut from %T to %T")                               \
 	_(DATABASE, "database kills %R")                                         \
+	_(PACKET_KILL, "before packet %N kill %P")                               \
+	_(PACKET_CUT, "before packet %N cut %S for %T")                          \
+	_(PACKET_CABLE, "before packet %N cut cable %C for %T")                  \
 	_(PAUSE, "at %T pause %P for %T")                                        \
 	_(STOP, "at %T stop %P for %T")                                          \
 	_(CUT_OFF, "at %T cut off %P for %T")                                    \
@@ -99,6 +104,12 @@ void scenario_add_values(struct scenario *s, enum scenario_kind kind, const uint
 #define scenario_add(s, kind, ...)                                             \
 	scenario_add_values(s, kind, (const uint64_t[]){0, ##__VA_ARGS__} + 1, \
 			    sizeof((const uint64_t[]){0, ##__VA_ARGS__}) / 8 - 1)
+
+/* Does the line name a fault that happens before a certain packet? */
+static inline bool scenario_is_at_packet(enum scenario_kind kind)
+{
+	return kind >= SCENARIO_PACKET_KILL && kind <= SCENARIO_PACKET_CABLE;
+}
 
 const char *scenario_format(enum scenario_kind kind);
 /* Returns -EINVAL. The error names the file and the line. */

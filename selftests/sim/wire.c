@@ -8,6 +8,7 @@
 #include "sim.h"
 
 #define DELAY_NS 2000 /* delay of a cable that has no other */
+#define DUE_MOST 4
 
 /* A frame on the cable. Memory of frames that have arrived is reused. */
 struct passage {
@@ -21,10 +22,19 @@ struct passage {
 
 static struct passage *idle, *made;
 
+/* Functions that are called before certain frames. */
+static struct due {
+	uint64_t left; /* number of frames until then; 0: the place is free */
+	sim_fn fn;
+	void *arg;
+	uint64_t arg2;
+} due[DUE_MOST];
+
 void wire_begin(void)
 {
 	struct passage *p;
 
+	memset(due, 0, sizeof(due));
 	idle = NULL;
 	for (p = made; p; p = p->next_made) {
 		p->next = idle;
@@ -149,11 +159,30 @@ static void pass(struct wire *wire, const uint8_t *frame, size_t len, bool fault
 	sim_at(at_ns, arrive, p, 0);
 }
 
+void wire_before(uint64_t n, sim_fn fn, void *arg, uint64_t arg2)
+{
+	struct due *d = due;
+
+	while (d < due + DUE_MOST && d->left)
+		d++;
+	sim_require(n && d < due + DUE_MOST, "more than %u things before frames, or before none",
+		    DUE_MOST);
+	*d = (struct due){n, fn, arg, arg2};
+}
+
+static void do_due(void)
+{
+	for (struct due *d = due; d < due + DUE_MOST; d++)
+		if (d->left && !--d->left)
+			d->fn(d->arg, d->arg2);
+}
+
 void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 {
 	const bool faulty = sim_faults();
 
 	sim_figures.packets++;
+	do_due();
 	if (wire->tap)
 		wire->tap(wire->tap_arg, frame, len);
 	if (faulty && is_lost(wire)) {
