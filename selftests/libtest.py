@@ -97,16 +97,21 @@ def main(test):
 
 
 def ask_switch(instance, what):
-    """The answer of a local inc-switchd, from its socket."""
+    """The answer of a local inc-switchd, from its socket. Many communicators come in pages."""
+    pages, more = [], {}
     with socket.socket(socket.AF_UNIX) as s:
         s.settimeout(10)
         s.connect(f"/run/inc/{instance}.sock")
-        f = s.makefile("rw")
-        f.write(json.dumps({"type": "query", "seq": 1, "what": what}) + "\n")
-        f.flush()
-        answer = json.loads(f.readline())
-    expect(answer["type"] == "answer" and "next" not in answer, f"{what}: {answer}")
-    return answer["data"]
+        with s.makefile("rw") as f:
+            while more is not None:
+                f.write(json.dumps({"type": "query", "seq": 1, "what": what, **more}) + "\n")
+                f.flush()
+                line = f.readline()
+                expect('"answer"' in line, f"{what}: {line}")
+                answer = json.loads(line)
+                pages.append(answer["data"])
+                more = {"from": answer["next"]} if "next" in answer else None
+    return pages[0] if len(pages) == 1 else [entry for page in pages for entry in page]
 
 
 METRIC = re.compile(r'([a-z_]+)(?:\{(.*)\})? ([0-9.]+)')
@@ -447,9 +452,11 @@ class Lab(Daemons):
         return data[0]["data"]
 
     def switch_local(self, what):
-        """The first switch's answer on its own socket, without the controller."""
-        return json.loads(command("incctl", "--switch", self.switches[0]["instance"], what,
-                                  "--json").out)[0]["data"]
+        """The first switch's answer on its own socket, without the controller and without a process of incctl."""
+        try:
+            return ask_switch(self.switches[0]["instance"], what)
+        except OSError as e:
+            raise Failure(f"{self.switches[0]['name']} does not answer: {e}") from None
 
     def counters(self):
         """Returns {name: value} of the first switch's counters."""
@@ -478,6 +485,17 @@ class Lab(Daemons):
         """How many results the first switch has made: messages in termination mode, else packets. An engine has
         counters only since its first communicator."""
         return self.counters().get("multicast_result", 0)
+
+    def wait_standstill(self, seconds=0.5, limit_s=20):
+        """Waits until the first switch has made no result for this time."""
+        last, since = None, stopwatch()
+
+        def unchanged():
+            nonlocal last, since
+            if (now := self.results()) != last:
+                last, since = now, stopwatch()
+            return since() > seconds
+        wait_for("standstill", unchanged, limit_s)
 
     def check_books(self):
         result = self.incctl("counters", "--check", check=False)
