@@ -74,7 +74,7 @@ def pack(target, directory):
 
 
 def usual_runs(target):
-    """The executions of `make test-all`, as the target's source says; `make test` has a sixteenth of them."""
+    """The executions of `make test-all`, as the target's source says; `make test` has one of 32."""
     with open(os.path.join(HERE, f"fuzz_{target}.c"), encoding="utf-8") as f:
         return int(re.search(r"RUNS: (\d+)", f.read(2000)).group(1))
 
