@@ -42,7 +42,8 @@ const struct inc_opt inc_plan_options[] = {
 	 INC_OPT_WORD(struct inc_plan_command, type, types)},
 	{.name = "mode",
 	 .preset = "passthrough",
-	 .help = "of switches for which the topology names none",
+	 .help = "of switches for which the topology names none; with auto there, type and size "
+		 "decide",
 	 INC_OPT_WORD(struct inc_plan_command, mode, modes)},
 	{.name = "cores",
 	 .value = "N",

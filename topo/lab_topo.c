@@ -149,8 +149,9 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 		node = add_node(lab, LAB_SWITCH, topo->switches[i].name, err);
 		if (!node)
 			goto out;
-		if (topo->switches[i].has_mode)
-			node->mode = inc_modes_of_switch[topo->switches[i].mode];
+		/* the controller alone knows auto */
+		if (topo->switches[i].has_mode && topo->switches[i].mode != INC_AUTO)
+			node->mode = inc_mode_settings[topo->switches[i].mode];
 	}
 	for (unsigned int i = 0; i < topo->n_bridges; i++)
 		if (!add_node(lab, LAB_BRIDGE, topo->bridges[i].name, err))

@@ -60,8 +60,7 @@ struct inc_comm *inc_comm_restore(struct inc_group *group, unsigned int index)
 }
 
 /* Returns the mode of a switch's node in the tree. No message after a restart of the controller
- * names the mode of each switch of a mixed tree, so the best guess is the switch's mode for new
- * communicators. */
+ * names the mode of each switch of a mixed tree, so the best guess is the mode that is set. */
 static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
 					  const struct inc_core_switch *sw)
 {
@@ -71,7 +70,9 @@ static enum inc_mode_of_switch known_mode(const struct inc_comm *comm,
 	case INC_TREE_TERMINATION:
 		return INC_TERMINATION;
 	default:
-		return inc_switch_mode(sw);
+		if (inc_switch_setting(sw) != INC_AUTO)
+			return inc_switch_setting(sw);
+		return sw->engines[INC_PASSTHROUGH].there ? INC_PASSTHROUGH : INC_TERMINATION;
 	}
 }
 
@@ -272,6 +273,8 @@ static void take_fields(const struct inc_msg_ask *ask, struct inc_comm_member *m
 	m->floats = ask->floats;
 	m->channels = ask->channels;
 	m->reorder = ask->reorder;
+	m->has_use = ask->has_use;
+	m->use = ask->use;
 	m->route.own.end = ask->own;
 	m->route.own.end.kind = inc_endpoint_kind_of(ask->transport);
 	m->route.pkey = ask->pkey;
@@ -446,10 +449,11 @@ void inc_comm_configured(struct inc_comm *comm)
 	figures->configured++;
 	figures->configure_us +=
 		(group->core->now.awake_ns - comm->asked_at_ns) / INC_NSEC_PER_USEC;
-	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches, %s, messages "
-		 "of %u packets, floats %s",
+	inc_info("communicator %u (group %u, %s): payload %u, %u slots, %u switches, %s%s%s%s, "
+		 "messages of %u packets, floats %s",
 		 comm->number, group->number, group->job, comm->payload, comm->slots, comm->tree->n,
-		 inc_tree_modes[comm->mode], comm->message_packets, inc_float_forms[comm->floats]);
+		 inc_tree_modes[comm->mode], *comm->choice ? " (auto: " : "", comm->choice,
+		 *comm->choice ? ")" : "", comm->message_packets, inc_float_forms[comm->floats]);
 	inc_comm_set_phase(comm, COMM_CONFIGURED);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		const struct inc_member *member = &group->members[rank];
@@ -475,6 +479,8 @@ void inc_comm_configured(struct inc_comm *comm)
 			continue;
 		_Static_assert(sizeof(made.connection.node) >= sizeof(sw->name), "all names fit");
 		strcpy(made.connection.node, sw->name);
+		made.has_choice = *comm->choice;
+		strcpy(made.choice, comm->choice);
 		inc_comm_offer_probes(comm, &made);
 		inc_comm_list_rails(comm, member, &made);
 		if (!rank)

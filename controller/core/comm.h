@@ -63,7 +63,10 @@ struct inc_comm_member {
 	enum inc_float_form floats;
 	/* number of channels that the member wants; 0: the controller chooses */
 	unsigned int channels;
-	bool reorder;   /* the member accepts results and sends contributions in any order */
+	bool reorder; /* the member accepts results and sends contributions in any order */
+	/* the member's use of the communicator; has_use is false if it has not named it */
+	bool has_use;
+	struct inc_msg_use use;
 	uint32_t rails; /* the host's NICs that the member can use, a bit for each */
 	struct inc_route_member route;
 	bool has_endpoint; /* the member is in the hash of endpoints of the core */
@@ -84,6 +87,9 @@ struct inc_comm {
 	enum inc_byte_order byte_order;
 	/* the mode of the tree, which the negotiation in comm_mode.c determines */
 	enum inc_tree_mode mode;
+	/* why the controller has chosen this mode, for people; empty: it had no choice, or an
+	 * earlier controller has chosen */
+	char choice[INC_CONTROL_CHOICE_LEN];
 	enum inc_float_form floats;
 	/* a switch keeps contributions ahead of a gap and sends results in any order */
 	bool reorder;

@@ -326,7 +326,7 @@ static int find_route(struct inc_comm *comm, struct inc_err *err)
 	ret = inc_comm_admit(comm, err);
 	if (ret)
 		return ret;
-	ret = inc_route_compute(group->core->routes, hosts, n, comm->slots, &comm->tree, err);
+	ret = inc_comm_find_tree(comm, hosts, n, err);
 	if (!ret && n < group->world_size)
 		ret = inc_group_lead_tree(group, comm->tree, err);
 	if (ret == -ENOSPC)

@@ -57,7 +57,26 @@ bool inc_comm_takes(struct inc_comm *comm, struct inc_core_switch *sw);
  * hello lists. */
 void inc_comm_check_kept(struct inc_core_switch *sw, const uint32_t *listed, size_t n);
 
+/* ---- comm_choice.c ---- */
+
+/* Finds a tree for the communicator of so many hosts, as inc_route_compute() does, and chooses the
+ * mode of its switches with INC_AUTO. */
+int inc_comm_find_tree(struct inc_comm *comm, const unsigned int *hosts, unsigned int n_hosts,
+		       struct inc_err *err);
+/* Returns the mode that suits the use of a communicator of so many hosts, and why. If known is
+ * false, a member has not named its use. That is taken for a training job, which sends large
+ * vectors of floats. */
+enum inc_mode_of_switch inc_mode_of_use(const struct inc_msg_use *use, bool known,
+					unsigned int n_hosts, const char **why);
+/* Whether the members send floats, or have not named their use of the communicator. */
+bool inc_comm_uses_floats(const struct inc_comm *comm);
+
 /* ---- comm_mode.c ---- */
+
+/* Checks that the switch of a node can make the communicator in a mode. Returns 0 or
+ * -EOPNOTSUPP. */
+int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mode_of_switch mode,
+			struct inc_err *err);
 
 /* Stores in the answer to the members whether their switch answers probes, so that they need
  * request no ACKs. */

@@ -62,10 +62,8 @@ static int check_port(const struct inc_core_switch *sw, unsigned int port, struc
 		inc_switch_name(sw), sw->core->topo->switches[sw->index].ports[port].name);
 }
 
-/* Checks that the switch of a node can make the communicator in a mode. Returns 0 or
- * -EOPNOTSUPP. */
-static int check_node(const struct inc_comm *comm, unsigned int n, enum inc_mode_of_switch mode,
-		      struct inc_err *err)
+int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mode_of_switch mode,
+			struct inc_err *err)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
 	const struct inc_core_switch *sw = switch_of(comm, n);
@@ -119,14 +117,15 @@ static bool all_can(const struct inc_comm *comm, enum inc_mode_of_switch mode, b
 	struct inc_err why;
 
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (check_node(comm, n, mode, &why) ||
+		if (inc_comm_check_node(comm, n, mode, &why) ||
 		    (floats && !switch_of(comm, n)->engines[mode].floats))
 			return false;
 	}
 	return true;
 }
 
-/* Prints the command that puts the switches of the tree that are in another mode into this one. */
+/* Prints the command that puts the switches of the tree that are in another mode into this one.
+ * Switches with INC_AUTO follow the others. */
 static void print_command(const struct inc_comm *comm, enum inc_mode_of_switch mode, char *buf,
 			  size_t size)
 {
@@ -134,7 +133,8 @@ static void print_command(const struct inc_comm *comm, enum inc_mode_of_switch m
 
 	/* the list ends early if it has no room for a name and " and others" */
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (comm->tree->nodes[n].mode == mode)
+		if (comm->tree->nodes[n].mode == mode ||
+		    inc_switch_setting(switch_of(comm, n)) == INC_AUTO)
 			continue;
 		if (used + sizeof(", the same for  and others") + INC_TOPO_NAME_MAX > size) {
 			snprintf(buf + used, size - used, " and others");
@@ -148,6 +148,16 @@ static void print_command(const struct inc_comm *comm, enum inc_mode_of_switch m
 			used += snprintf(buf + used, size - used, ", the same for %s",
 					 inc_switch_name(switch_of(comm, n)));
 	}
+}
+
+/* Whether the controller has chosen the mode of all switches of the tree. */
+static bool all_free(const struct inc_comm *comm)
+{
+	for (unsigned int n = 0; n < comm->tree->n; n++) {
+		if (inc_switch_setting(switch_of(comm, n)) != INC_AUTO)
+			return false;
+	}
+	return true;
 }
 
 bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
@@ -171,7 +181,14 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
 	if (mixed || comm->mode == INC_TREE_TERMINATION || !members_send_floats(comm) ||
 	    !all_can(comm, INC_TERMINATION, true))
 		return mixed;
-	print_command(comm, INC_TERMINATION, command, sizeof(command));
+	/* Small vectors of floats are quicker in passthrough mode, if the controller could choose.
+	 */
+	if (all_free(comm) && inc_comm_uses_floats(comm))
+		return false;
+	if (all_free(comm))
+		snprintf(command, sizeof(command), "name the type and size in INCCL_USE");
+	else
+		print_command(comm, INC_TERMINATION, command, sizeof(command));
 	made->slow_floats = true;
 	snprintf(
 		made->slow, sizeof(made->slow),
@@ -366,7 +383,7 @@ int inc_comm_agree(struct inc_comm *comm, struct inc_err *err)
 	int ret = 0;
 
 	for (unsigned int n = 0; !ret && n < comm->tree->n; n++)
-		ret = check_node(comm, n, comm->tree->nodes[n].mode, err);
+		ret = inc_comm_check_node(comm, n, comm->tree->nodes[n].mode, err);
 	if (ret)
 		return ret;
 	choose_mode(comm);

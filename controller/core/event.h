@@ -118,7 +118,7 @@ struct inc_core_event {
 		/* Members of CORE_EVENT_SET_MODE. The core sets *error to 0, or to -EOPNOTSUPP with
 		 * the reason in *said. */
 		struct {
-			enum inc_mode_of_switch mode;
+			uint32_t mode; /* enum inc_mode_of_switch, or INC_AUTO */
 			int *error;
 			struct inc_err *said;
 		};

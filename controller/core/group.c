@@ -264,7 +264,7 @@ static int check_world(const struct inc_core *core, unsigned int world_size, str
 	unsigned int children = 0, most;
 
 	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
-		most = inc_most_children(inc_switch_mode(core->switches[s]));
+		most = inc_most_children(inc_switch_setting(core->switches[s]));
 		if (children < most)
 			children = most;
 	}

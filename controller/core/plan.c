@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "controller/core/comm_config.h"
 #include "controller/core/plan.h"
 #include "controller/core/route.h"
 #include "lib/base/err.h"
@@ -100,8 +101,15 @@ static double cost_us(const struct work *w, const struct inc_plan_cost *cost)
 }
 
 static enum inc_mode_of_switch mode_of(const struct inc_topo_switch *sw,
-				       enum inc_mode_of_switch preset)
+				       enum inc_mode_of_switch preset,
+				       const struct inc_plan_job *job)
 {
+	const struct inc_msg_use use = {.bytes = job->bytes,
+					.floats = job->type == INC_PLAN_FLOAT32};
+	const char *why;
+
+	if (sw->has_mode && sw->mode == INC_AUTO)
+		return inc_mode_of_use(&use, true, job->ranks, &why);
 	return sw->has_mode ? sw->mode : preset;
 }
 
@@ -111,7 +119,8 @@ static void find_mode(struct work *w, enum inc_mode_of_switch preset)
 {
 	w->plan->mode = INC_TERMINATION;
 	for (unsigned int n = 0; n < w->tree->n; n++) {
-		if (mode_of(&w->topo->switches[w->tree->nodes[n].sw], preset) == INC_PASSTHROUGH)
+		if (mode_of(&w->topo->switches[w->tree->nodes[n].sw], preset, w->job) ==
+		    INC_PASSTHROUGH)
 			w->plan->mode = INC_PASSTHROUGH;
 	}
 }
@@ -287,7 +296,7 @@ int inc_plan_make(const struct inc_topology *topo, const struct inc_plan_table *
 		hosts[rank] = rank < topo->n_listed_hosts ? rank : rank + topo->n_nics;
 	for (unsigned int sw = 0; sw < topo->n_switches; sw++) {
 		inc_routes_offer(routes, sw, &limits);
-		inc_routes_set_mode(routes, sw, mode_of(&topo->switches[sw], mode));
+		inc_routes_set_mode(routes, sw, mode_of(&topo->switches[sw], mode, job), 0);
 	}
 	ret = inc_route_compute(routes, hosts, job->ranks, INC_DEF_SLOTS, &tree, err);
 	if (ret)

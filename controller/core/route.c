@@ -19,12 +19,13 @@ static int make_arrays(struct inc_routes *r)
 	r->use = calloc(n, sizeof(*r->use));
 	r->limits = calloc(n, sizeof(*r->limits));
 	r->mode = calloc(n, sizeof(*r->mode));
+	r->children = calloc(n, sizeof(*r->children));
 	r->there = calloc(n, sizeof(*r->there));
 	r->avoided = calloc(n, sizeof(*r->avoided));
 	r->link_load = calloc(r->topo->n_links, sizeof(*r->link_load));
 	r->link_weight = calloc(r->topo->n_links, sizeof(*r->link_weight));
-	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->mode || !r->there ||
-	    !r->avoided || !r->link_load || !r->link_weight)
+	if (!r->room || !r->edges || !r->spots || !r->use || !r->limits || !r->mode ||
+	    !r->children || !r->there || !r->avoided || !r->link_load || !r->link_weight)
 		return -ENOMEM;
 	for (size_t i = 0; i < n_lists; i++)
 		*lists[i] = r->room + i * (n + 1);
@@ -64,6 +65,7 @@ void inc_routes_free(struct inc_routes *r)
 	free(r->use);
 	free(r->limits);
 	free(r->mode);
+	free(r->children);
 	free(r->there);
 	free(r->avoided);
 	free(r->link_load);
@@ -80,9 +82,15 @@ void inc_routes_avoid(struct inc_routes *r, unsigned int sw, bool avoid)
 	r->avoided[sw] = avoid;
 }
 
-void inc_routes_set_mode(struct inc_routes *r, unsigned int sw, enum inc_mode_of_switch mode)
+void inc_routes_set_mode(struct inc_routes *r, unsigned int sw, uint32_t mode, uint32_t children)
 {
 	r->mode[sw] = mode;
+	r->children[sw] = children;
+}
+
+void inc_routes_choose(struct inc_routes *r, enum inc_mode_of_switch mode)
+{
+	r->chosen = mode;
 }
 
 void inc_routes_offer(struct inc_routes *r, unsigned int sw, const struct inc_msg_limits *limits)
@@ -127,7 +135,7 @@ static unsigned int free_connections(const struct inc_routes *r, unsigned int sw
 	const struct inc_load *use = in_use(r, sw);
 	uint64_t left = UINT_MAX;
 
-	if (r->mode[sw] != INC_PASSTHROUGH)
+	if (inc_route_mode(r, sw) != INC_PASSTHROUGH)
 		return left;
 	if ((limits->slots && r->slots > limits->slots) ||
 	    (limits->communicators && use->communicators >= limits->communicators))
@@ -145,8 +153,11 @@ static unsigned int free_connections(const struct inc_routes *r, unsigned int sw
 
 static unsigned int max_children(const struct inc_routes *r, unsigned int sw)
 {
-	const unsigned int said = r->limits[sw].children;
-	const unsigned int most = inc_most_children(r->mode[sw]);
+	const enum inc_mode_of_switch mode = inc_route_mode(r, sw);
+	const unsigned int said = r->mode[sw] == INC_AUTO && mode == INC_TERMINATION
+					  ? r->children[sw]
+					  : r->limits[sw].children;
+	const unsigned int most = inc_most_children(mode);
 
 	return said && said < most ? said : most;
 }

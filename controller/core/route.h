@@ -29,10 +29,16 @@ void inc_routes_free(struct inc_routes *routes);
 void inc_routes_offer(struct inc_routes *routes, unsigned int sw,
 		      const struct inc_msg_limits *limits);
 
-/* Sets the mode of the switch for communicators that get their tree from now on. It is passthrough
- * at first. In termination mode only the number of children is limited here, and the switch itself
- * refuses what exceeds its other limits. */
-void inc_routes_set_mode(struct inc_routes *routes, unsigned int sw, enum inc_mode_of_switch mode);
+/* Sets the mode of the switch for communicators that get their tree from now on, an enum
+ * inc_mode_of_switch or INC_AUTO. It is passthrough at first. In termination mode only the number
+ * of children is limited here, and the switch itself refuses what exceeds its other limits. The
+ * limits of a switch with INC_AUTO are those of passthrough mode. children: how many children it
+ * has in termination mode at most; 0: no limit. */
+void inc_routes_set_mode(struct inc_routes *routes, unsigned int sw, uint32_t mode,
+			 uint32_t children);
+/* Sets the mode that switches with INC_AUTO have in trees from now on. It is passthrough at
+ * first. */
+void inc_routes_choose(struct inc_routes *routes, enum inc_mode_of_switch mode);
 
 /* Makes trees avoid a switch if they can, because it has refused a communicator for a reason that
  * is unknown here. This ends when the switch is offered again, or by a call with avoid false. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "lib/base/err.h"
+#include "lib/conf/comm_conf.h"
 #include "controller/core/graph.h"
 #include "controller/core/route.h"
 
@@ -56,9 +57,12 @@ struct inc_routes {
 	struct inc_order one;
 	struct inc_route_use *use;
 	struct inc_msg_limits *limits; /* limits of each switch's resources; 0: no limit */
-	enum inc_mode_of_switch *mode; /* mode of each switch */
-	bool *there;                   /* whether each switch is connected */
-	bool *avoided;                 /* whether trees avoid each switch */
+	uint32_t *mode; /* mode of each switch: enum inc_mode_of_switch, or INC_AUTO */
+	enum inc_mode_of_switch chosen; /* mode of switches with INC_AUTO */
+	/* for each switch with INC_AUTO, the limit of its children in termination mode */
+	uint32_t *children;
+	bool *there;   /* whether each switch is connected */
+	bool *avoided; /* whether trees avoid each switch */
 	unsigned int n_avoided;
 	/* For each link, its load, and the load that one connection adds to it. */
 	uint64_t *link_load, *link_weight;
@@ -107,6 +111,12 @@ struct inc_routes {
 static inline uint64_t inc_route_slots_load(unsigned int slots)
 {
 	return (uint64_t)INC_LOAD_UNIT * slots / INC_DEF_SLOTS;
+}
+
+/* Returns the mode that the switch has in a tree that is found now. */
+static inline enum inc_mode_of_switch inc_route_mode(const struct inc_routes *r, unsigned int sw)
+{
+	return r->mode[sw] == INC_AUTO ? r->chosen : r->mode[sw];
 }
 
 static inline uint64_t inc_route_larger(uint64_t a, uint64_t b)

@@ -47,7 +47,7 @@ static void add_node(struct inc_routes *r, struct inc_tree *tree, unsigned int s
 	struct inc_tree_node *node = &tree->nodes[tree->n];
 
 	node->sw = s;
-	node->mode = r->mode[s];
+	node->mode = inc_route_mode(r, s);
 	node->parent = -1;
 	node->first_rank = spot->first_rank;
 	node->size = 1;

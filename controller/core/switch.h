@@ -54,7 +54,7 @@ struct inc_core_switch {
 	uint64_t since_at_ms;
 	unsigned int asked; /* number of the core's requests that the switch has not answered */
 	bool mode_set;      /* A tool has set the mode. */
-	enum inc_mode_of_switch mode;
+	uint32_t mode;      /* enum inc_mode_of_switch, or INC_AUTO */
 	/* the mode of the switch's own configuration, by its last hello */
 	enum inc_mode_of_switch own_mode;
 	/* The properties of the switch in each mode, by its last hello. */
@@ -103,17 +103,16 @@ int inc_switch_qpn_take(struct inc_core_switch *sw, uint32_t qpn);
 
 /* ---- switch_mode.c ---- */
 
-/* Returns the switch's mode for communicators that begin now. It is the mode that a tool has set,
- * or else that of the topology, or else the switch's own one. */
-enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw);
+/* Returns the switch's mode for communicators that begin now, or INC_AUTO. It is what a tool has
+ * set, or else what the topology has, or else the switch's own mode. */
+uint32_t inc_switch_setting(const struct inc_core_switch *sw);
 /* Checks whether the switch supports the mode by its last hello. Returns 0, or -EOPNOTSUPP with the
  * reason. */
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 		   struct inc_err *err);
-/* Sets the switch's mode for a tool. Returns 0, or -EOPNOTSUPP if the switch does not support the
- * mode. */
-int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode,
-			struct inc_err *err);
+/* Sets the switch's mode, or INC_AUTO, for a tool. Returns 0, or -EOPNOTSUPP if the switch does not
+ * support the mode. */
+int inc_switch_set_mode(struct inc_core_switch *sw, uint32_t mode, struct inc_err *err);
 /* Reads from a switch's hello which modes it supports. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said);
 /* Passes the switch's limits in its mode to route.h, or reports that the switch is absent. */

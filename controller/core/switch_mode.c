@@ -90,7 +90,7 @@ int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mod
 			   inc_switch_name(sw), inc_modes_of_switch[mode]);
 }
 
-enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw)
+uint32_t inc_switch_setting(const struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
 
@@ -99,22 +99,23 @@ enum inc_mode_of_switch inc_switch_mode(const struct inc_core_switch *sw)
 
 void inc_switch_offer(struct inc_core_switch *sw)
 {
-	const enum inc_mode_of_switch mode = inc_switch_mode(sw);
+	const uint32_t mode = inc_switch_setting(sw);
+	const struct inc_core_engine *engine =
+		&sw->engines[mode == INC_AUTO ? INC_PASSTHROUGH : mode];
 
-	inc_routes_set_mode(sw->core->routes, sw->index, mode);
-	inc_routes_offer(sw->core->routes, sw->index,
-			 sw->connected ? &sw->engines[mode].limits : NULL);
+	inc_routes_set_mode(sw->core->routes, sw->index, mode,
+			    sw->engines[INC_TERMINATION].limits.children);
+	inc_routes_offer(sw->core->routes, sw->index, sw->connected ? &engine->limits : NULL);
 }
 
-int inc_switch_set_mode(struct inc_core_switch *sw, enum inc_mode_of_switch mode,
-			struct inc_err *err)
+int inc_switch_set_mode(struct inc_core_switch *sw, uint32_t mode, struct inc_err *err)
 {
-	int ret = sw->connected ? inc_switch_can(sw, mode, err) : 0;
+	int ret = sw->connected && mode != INC_AUTO ? inc_switch_can(sw, mode, err) : 0;
 
 	if (ret)
 		return ret;
 	inc_info("switch %s: communicators are made in %s mode from now on", inc_switch_name(sw),
-		 inc_modes_of_switch[mode]);
+		 inc_mode_settings[mode]);
 	sw->mode_set = true;
 	sw->mode = mode;
 	inc_switch_offer(sw);

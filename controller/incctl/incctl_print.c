@@ -245,12 +245,13 @@ void incctl_print_communicators(const json_t *data)
 		return;
 	}
 	begin(&t, ">COMMUNICATOR >GROUP JOB >CHANNEL STATE >PAYLOAD >SLOTS BYTE_ORDER MODE FLOATS "
-		  ">PACKETS >MESSAGES");
+		  ">PACKETS >MESSAGES AUTO");
 	json_array_foreach (data, i, comm) {
 		add_fields(&t, comm, "communicator group job");
 		add(&t, "%lld of %lld", number_of(comm, "channel"), number_of(comm, "channels"));
 		add_fields(&t, comm,
-			   "state payload slots byte_order mode floats message_packets messages");
+			   "state payload slots byte_order mode floats message_packets messages "
+			   "choice");
 	}
 	end(&t);
 	begin(&t,

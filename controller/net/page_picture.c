@@ -182,8 +182,9 @@ static void draw_switches(const struct scene *scene)
 
 	for (unsigned int i = 0; i < topo->n_switches; i++) {
 		const struct inc_core_switch *sw = ctl->core.switches[i];
-		const char *const more[2] = {
-			sw->connected ? inc_modes_of_switch[inc_switch_mode(sw)] : "not connected"};
+		const char *const more[2] = {sw->connected
+						     ? inc_mode_settings[inc_switch_setting(sw)]
+						     : "not connected"};
 
 		scene->nodes[i] = inc_draw_node(scene->draw, INC_DRAW_SWITCH, scene->rows[i],
 						topo->switches[i].name, more,

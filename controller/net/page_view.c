@@ -414,7 +414,7 @@ static void print_switches(const struct inc_page *page, FILE *out)
 		cell(out, "", inc_switch_name(sw));
 		cell(out, sw->connected ? "" : "wrong", sw->connected ? "connected" : "absent");
 		number(out, "%s", age_text(inc_now_ms() - sw->since_at_ms, age, sizeof(age)));
-		cell(out, "", inc_modes_of_switch[inc_switch_mode(sw)]);
+		cell(out, "", inc_mode_settings[inc_switch_setting(sw)]);
 		usage(out, load.communicators, limits->communicators);
 		usage(out, load.connections, limits->connections);
 		number(out, "%llu", (unsigned long long)load.slots);

@@ -164,28 +164,29 @@ static json_t *comm_json(const struct inc_comm *comm)
 			json_array_append_new(connections, connection_json(comm, rank));
 	}
 	return json_pack(
-		"{s:I, s:I, s:s, s:i, s:i, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, s:i, "
+		"{s:I, s:I, s:s, s:i, s:i, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:i, "
 		"s:o, s:o}",
 		"communicator", (json_int_t)comm->number, "group", (json_int_t)group->number, "job",
 		group->job, "comm", (int)inc_channel_comm(comm->index), "channel",
 		(int)inc_channel_of(comm->index), "channels", (int)inc_comm_count_channels(comm),
 		"state", inc_comm_state_name(comm), "payload", (int)comm->payload, "slots",
 		(int)comm->slots, "byte_order", inc_byte_orders[comm->byte_order], "mode",
-		inc_tree_modes[comm->mode], "floats", inc_float_forms[comm->floats],
-		"message_packets", (int)comm->message_packets, "messages", (int)comm->messages,
-		"switches", switches, "connections", connections);
+		inc_tree_modes[comm->mode], "choice", comm->choice, "floats",
+		inc_float_forms[comm->floats], "message_packets", (int)comm->message_packets,
+		"messages", (int)comm->messages, "switches", switches, "connections", connections);
 }
 
 static void add_orphan(const struct inc_core_switch *sw, uint32_t number, void *list)
 {
 	json_array_append_new(
 		list,
-		json_pack("{s:I, s:i, s:s, s:i, s:i, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:i, "
+		json_pack("{s:I, s:i, s:s, s:i, s:i, s:i, s:s, s:i, s:i, s:s, s:s, s:s, s:s, s:i, "
 			  "s:i, s:[s], s:[]}",
 			  "communicator", (json_int_t)number, "group", 0, "job", "", "comm", 0,
 			  "channel", 0, "channels", 1, "state", "UNCLAIMED", "payload", 0, "slots",
-			  0, "byte_order", "", "mode", "", "floats", "", "message_packets", 0,
-			  "messages", 0, "switches", inc_switch_name(sw), "connections"));
+			  0, "byte_order", "", "mode", "", "choice", "", "floats", "",
+			  "message_packets", 0, "messages", 0, "switches", inc_switch_name(sw),
+			  "connections"));
 }
 
 static int compare_places(const void *a, const void *b)
@@ -281,7 +282,7 @@ static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_que
 						i >= ctl->topo->n_live_switches, "since_s",
 						(now_ms - sw->since_at_ms) / 1e3, "root",
 						(int)ctl->topo->switches[i].root, "mode",
-						inc_modes_of_switch[inc_switch_mode(sw)], "ports",
+						inc_mode_settings[inc_switch_setting(sw)], "ports",
 						ports, "engines", engines));
 	}
 	return list;

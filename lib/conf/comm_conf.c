@@ -6,8 +6,9 @@
 #include "lib/proto/roce.h"
 
 const char *const inc_byte_orders[] = {"little", "network", NULL};
-const char *const inc_modes_of_switch[] = {
-	[INC_PASSTHROUGH] = "passthrough", [INC_TERMINATION] = "termination", NULL};
+#define MODE_NAMES [INC_PASSTHROUGH] = "passthrough", [INC_TERMINATION] = "termination"
+const char *const inc_modes_of_switch[] = {MODE_NAMES, NULL};
+const char *const inc_mode_settings[] = {MODE_NAMES, [INC_AUTO] = "auto", NULL};
 const char *const inc_float_forms[] = {
 	[INC_FLOATS_FIXED] = "fixed", [INC_FLOATS_NATIVE] = "native", NULL};
 const char *const inc_endpoint_kinds[] = {

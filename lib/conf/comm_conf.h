@@ -41,6 +41,10 @@
  * termination mode the switch is the other end of its hosts' connections and adds up messages. */
 enum inc_mode_of_switch { INC_PASSTHROUGH, INC_TERMINATION, INC_N_MODES };
 
+/* A topology or a tool sets one of these modes for a switch, or INC_AUTO. With INC_AUTO the
+ * controller chooses the mode for each communicator (controller/core/comm_choice.c). */
+enum { INC_AUTO = INC_N_MODES };
+
 /* The limit of a communicator's children at a switch. */
 static inline uint32_t inc_most_children(enum inc_mode_of_switch mode)
 {
@@ -127,6 +131,7 @@ struct inc_comm_conf {
 
 extern const char *const inc_byte_orders[];
 extern const char *const inc_modes_of_switch[];
+extern const char *const inc_mode_settings[]; /* the modes and INC_AUTO */
 extern const char *const inc_float_forms[];
 extern const char *const inc_endpoint_kinds[];
 /* Returns the kind of endpoint for a member's transport, by the transport's name in "C"

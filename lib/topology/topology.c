@@ -45,7 +45,7 @@ static const struct inc_field switch_fields[] = {
 	 .alias = "id"},
 	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root), .alias = "is_root"},
 	{"mode", INC_CHOICE, INC_OPTIONAL, INC_AT(struct inc_topo_switch, mode),
-	 .names = inc_modes_of_switch, .given = offsetof(struct inc_topo_switch, has_mode)},
+	 .names = inc_mode_settings, .given = offsetof(struct inc_topo_switch, has_mode)},
 	{"ports", INC_OTHER, INC_REQUIRED, .what = "a list"},
 };
 static const struct inc_schema switch_schema = INC_SCHEMA(struct inc_topo_switch, switch_fields);

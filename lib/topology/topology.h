@@ -77,7 +77,7 @@ struct inc_topo_switch {
 	bool root;
 	/* the file has a mode for the switch; otherwise the switch's own mode applies */
 	bool has_mode;
-	enum inc_mode_of_switch mode;
+	uint32_t mode;               /* enum inc_mode_of_switch, or INC_AUTO */
 	struct inc_topo_port *ports; /* those of the file, then the draining ones */
 	unsigned int n_ports, n_live_ports;
 };

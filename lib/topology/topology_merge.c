@@ -379,7 +379,7 @@ static void compare_hosts(const struct compare *c)
 
 static const char *mode_of(const struct inc_topo_switch *sw)
 {
-	return sw->has_mode ? inc_modes_of_switch[sw->mode] : "its own";
+	return sw->has_mode ? inc_mode_settings[sw->mode] : "its own";
 }
 
 static void compare_switch(const struct compare *c, const struct inc_topo_switch *was,
