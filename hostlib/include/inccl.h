@@ -112,6 +112,7 @@
  * INCCL_TRANSPORT	auto, soft or verbs.
  * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
  * INCCL_CHANNELS	Channels of every communicator, 1 to 16. By default the controller chooses.
+ * INCCL_USE	Use of communicators, such as "float32,16M" (inccl_communicator_create()).
  * INCCL_START_PSN	First packet sequence number of communicators, for tests. Default: random.
  * INCCL_POLL_US	Microseconds for which a waiting call polls before it sleeps, where
  *		that pays (default 50). 0: it sleeps at once.
@@ -159,8 +160,7 @@ struct inccl_request;
  * waits until all ranks have joined. A member of @opts that is zero comes from the environment (see
  * libinccl(3)), and so do all of them if @opts is NULL.
  *
- * inccl_group_destroy() leaves the group and frees it. NULL is allowed. The job's name can be
- * joined again at once.
+ * inccl_group_destroy() leaves the group and frees it. NULL is allowed. The name is free at once.
  *
  * Errors:
  * -EINVAL	An option or variable is wrong or missing. Or the controller has another world size
@@ -400,6 +400,11 @@ struct inccl_communicator_opts {
 	 * that a rank asks for counts, and all ranks have fewer if one is refused. Default: 1 to 4
 	 * by the CPUs and queues of switches; 1 if a switch or this host has fewer than 4 CPUs. */
 	unsigned int channels;
+	/* The use of the communicator, by which the controller chooses the mode of switches that
+	 * are in mode auto. Words with commas: the size of the largest usual vector, with a suffix
+	 * K, M or G, and optionally names of types and operators, and "write" for RDMA WRITE:
+	 * "float32,16M", "int32,4K,write". Ranks may differ. Default: large vectors of floats. */
+	const char *use;
 };
 
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
@@ -423,8 +428,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm);
  * destroyed before the new communicator.
  *
  * inccl_communicator_info() returns the caller's rank in the new communicator and the number of its
- * ranks. Failures name ranks of the new communicator. If one cannot be made, all ranks of @comm get
- * an error and its reason.
+ * ranks. Failures name ranks of the new communicator. If one fails, all of @comm get an error.
  *
  * Errors:
  * Those of inccl_communicator_create() and inccl_group_shrink(), the error that @comm has ended
@@ -534,6 +538,8 @@ struct inccl_communicator_info {
 	/* inccl_allreduce(): floats are reduced "native", as they are, or "fixed", as integers */
 	const char *floats;
 	unsigned int channels; /* connections of this rank */
+	/* why the controller has chosen @mode; "": it had no choice */
+	const char *choice;
 };
 
 int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_communicator_info *info);
@@ -613,9 +619,8 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  *
  * -ETIMEDOUT	The collective made no progress for too long.
  * -ECONNRESET	A rank was lost.
- * -EREMOTEIO	The switch has refused a packet, mostly because ranks have called different
- *		collectives. Or ranks differ in a sum of floats by type, operator, float_block or
- *		float_exponent.
+ * -EREMOTEIO	The switch has refused a packet, mostly because ranks call different collectives.
+ *		Or in a sum of floats they differ by type, operator, float_block or float_exponent.
  * -ERANGE	An element is not below 2^float_exponent, or has changed during the collective.
  * -EPROTO	A result that is not one of this collective.
  *
@@ -656,8 +661,7 @@ enum inccl_dtype {
 };
 
 enum inccl_op {
-	/* The sum. Of integers it is modulo 2^bits, so a sum that does not fit wraps without an
-	 * error. */
+	/* The sum. Of integers it is modulo 2^bits, so one that does not fit wraps silently. */
 	INCCL_SUM = 0,
 	INCCL_MIN = 1,
 	INCCL_MAX = 2,
@@ -797,13 +801,11 @@ int inccl_broadcast_start(struct inccl_communicator *comm, const void *send, voi
  * The vectors are world_size blocks of @count elements. Rank @r's @recv becomes block @r of all
  * ranks' @send, combined by the operator. The switch sends each block to its rank alone.
  *
- * Every rank must call it with the same @count, @dtype and @op, as the same collective in the order
- * of the communicator's.
+ * Every rank must call it with the same @count, @dtype and @op, in the order of the communicator.
  *
  * @send	world_size blocks of @count elements.
  * @recv	Room for one block. It may be this rank's block of @send, which is @send + @rank *
- *		@count elements (in place), and must not overlap @send otherwise. The other blocks
- *		stay as they are.
+ *		@count elements (in place), or must not overlap @send. Other blocks do not change.
  * @count	Elements of a block.
  *
  * The other arguments, errors and requests are those of inccl_allreduce().
@@ -836,13 +838,11 @@ int inccl_reduce_scatter_start(struct inccl_communicator *comm, const void *send
  * Block @r of every rank's @recv becomes rank @r's @send. Each rank sends its own block, once, and
  * the switch sends it to the other ranks.
  *
- * Every rank must call it with the same @count and @dtype, as the same collective in the order of
- * the communicator's.
+ * Every rank must call it with the same @count and @dtype, in the order of the communicator.
  *
  * @send	@count elements.
  * @recv	Room for world_size blocks of @count elements. @send may be this rank's block of it,
- *		which is @recv + @rank * @count elements (in place), and must not overlap it
- *		otherwise.
+ *		which is @recv + @rank * @count elements (in place), or must not overlap it.
  * @count	Elements of a block.
  *
  * The other arguments, errors and requests are those of inccl_allreduce().
@@ -900,8 +900,7 @@ int inccl_barrier_start(struct inccl_communicator *comm, const struct inccl_coll
  * request is gone. Each request must be collected once, by any thread, in any order. Destroying the
  * communicator collects the remaining requests.
  *
- * Progress does not depend on these calls: while no thread is in one, the library's own thread
- * serves the connection.
+ * Progress does not depend on these calls: the library's own thread makes it when no other does.
  *
  * inccl_wait() is a cancellation point while it sleeps (see pthread_cancel(3)). The request of a
  * thread that was cancelled still exists, and another thread must collect it.

@@ -289,6 +289,7 @@ int inccl_communicator_info(struct inccl_communicator *comm, struct inccl_commun
 	info.mode = inccl_node_needs_network(comm->group) ? inc_tree_modes[comm->mode] : "node";
 	info.floats = inccl_comm_floats(comm);
 	info.channels = comm->channels;
+	info.choice = comm->choice;
 	for (unsigned int i = 0; i < info.channels; i++)
 		add_statistics(comm->channel[i], &info);
 	memset(out, 0, sz);

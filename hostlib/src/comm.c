@@ -52,6 +52,8 @@ static int kind_of_environment(enum inccl_transport_kind *kind, struct inc_err *
 int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *err)
 {
 	const unsigned int packets = opts->message_packets ?: 1;
+	struct inc_msg_use use;
+	bool known;
 
 	if (opts->payload && !inc_rc_payload_ok(opts->payload))
 		return inc_err_set(err, EINVAL, "payload %u: want " INC_RC_PAYLOADS_TEXT,
@@ -73,6 +75,8 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 				   INC_MAX_CHANNELS);
 	if (!opts->channels && inccl_env_channels(&opts->channels, err))
 		return -EINVAL;
+	if (inccl_use(opts->use, &use, &known, err))
+		return -EINVAL;
 	if (opts->transport == INCCL_TRANSPORT_AUTO)
 		return kind_of_environment(&opts->transport, err);
 	return 0;
@@ -92,6 +96,7 @@ static void comm_free(struct inccl_communicator *comm)
 	pthread_cond_destroy(&comm->changed);
 	pthread_mutex_destroy(&comm->lock);
 	free((char *)comm->settings.verbs);
+	free((char *)comm->settings.use);
 	free(comm);
 }
 
@@ -121,6 +126,7 @@ void inccl_channel_abandon(struct inccl_communicator *comm)
 	close(comm->thread_fd);
 	close(comm->alarm_fd);
 	free((char *)comm->settings.verbs);
+	free((char *)comm->settings.use);
 	free(comm);
 }
 
@@ -141,7 +147,7 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 	comm->byte_order = opts->byte_order;
 	comm->settings = *opts;
 	comm->settings.error = NULL;
-	comm->settings.verbs = NULL;
+	comm->settings.verbs = comm->settings.use = NULL;
 	comm->timeout_ns = (opts->timeout_ms ?: OPERATION_TIMEOUT_MS) * INC_NSEC_PER_MSEC;
 	comm->wake_fd = comm->thread_fd = comm->alarm_fd = -1;
 	comm->alarm_at_ns = comm->look_at_ns = UINT64_MAX;
@@ -158,7 +164,8 @@ static int comm_new(struct inccl_group *group, const struct inccl_communicator_o
 		ret = comm->alarm_fd < 0 ? comm->alarm_fd : -errno;
 		goto free_all;
 	}
-	if (opts->verbs && !(comm->settings.verbs = strdup(opts->verbs))) {
+	if ((opts->verbs && !(comm->settings.verbs = strdup(opts->verbs))) ||
+	    (opts->use && !(comm->settings.use = strdup(opts->use)))) {
 		ret = -ENOMEM;
 		goto free_all;
 	}

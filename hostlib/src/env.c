@@ -2,12 +2,15 @@
 /* Resolves job, rank, controller and address: from the options first, then from INCCL_*, then from
  * the variables that launchers set. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/clock.h"
+#include "lib/base/opt.h"
 #include "lib/base/printable.h"
 #include "lib/base/random.h"
 #include "lib/proto/roce.h"
+#include "hostlib/src/coll/coll.h"
 #include "hostlib/src/internal.h"
 
 static const char *env(const char *name)
@@ -165,6 +168,52 @@ int inccl_env_channels(unsigned int *channels, struct inc_err *err)
 
 	*channels = n;
 	return ret;
+}
+
+/* Adds one word to a use: a size, or the name of a type or operator, or "write". */
+static int add_word(struct inc_msg_use *use, const char *word, bool *has_size)
+{
+	enum inccl_dtype dtype;
+	enum inccl_op op;
+	const char *end;
+
+	if (!strcmp(word, "write")) {
+		use->writes = true;
+	} else if (!inccl_dtype_parse(word, &dtype)) {
+		use->floats |= inccl_is_float(dtype);
+	} else if (!inccl_op_parse(word, &op)) {
+		use->products |= op == INCCL_PROD;
+	} else {
+		if (*has_size || inc_opt_size(word, &end, &use->bytes) || *end)
+			return -EINVAL;
+		*has_size = true;
+	}
+	return 0;
+}
+
+int inccl_use(const char *text, struct inc_msg_use *use, bool *known, struct inc_err *err)
+{
+	const char *from = text ? "use" : "INCCL_USE";
+	char copy[128], *save, *word;
+	bool has_size = false;
+
+	text = text ?: env("INCCL_USE");
+	*use = (struct inc_msg_use){0};
+	*known = text;
+	if (!text)
+		return 0;
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save))
+		if (strlen(text) >= sizeof(copy) || add_word(use, word, &has_size))
+			return inc_err_set(err, EINVAL,
+					   "%s: '%s' is no type, operator, 'write', or the one "
+					   "size of vectors (%.200s)",
+					   from, word, text);
+	if (!has_size)
+		return inc_err_set(err, EINVAL,
+				   "%s: '%s' has no size of vectors, such as in float32,16M", from,
+				   text);
+	return 0;
 }
 
 int inccl_env_node(bool *shares_memory, struct inc_err *err)

@@ -35,8 +35,7 @@
 #define CONNECT_SEVERAL_MS   15000 /* with several controllers, of which one must lead first */
 #define CREATE_TIMEOUT_MS    70000
 #define OPERATION_TIMEOUT_MS 30000
-/* A collective's time limit while the controller is lost. It is short, because no one then reports
- * failed ranks. */
+/* A collective's time limit while the controller is lost: short, as no one reports failed ranks. */
 #define ORPHAN_TIMEOUT_MS 5000
 /* Time that a rank waits for the controller's notice after a mismatch of collectives, because the
  * notice names the ranks. */
@@ -73,8 +72,7 @@ struct control_wait {
 	/* The two following fields tell which communicator the answer is about. */
 	long long index;  /* index in the group; -1: the answer is about no communicator */
 	long long number; /* the controller's number of the communicator; -1: unknown, or none */
-	/* The caller waits even after the group has failed, until the connection is lost. It waits
-	 * for the answer to D. */
+	/* The caller waits for the answer to D, even after the group has failed. */
 	bool farewell;
 	bool done;
 	bool refused;    /* the controller has answered with an error, so it knows of the failure */
@@ -224,8 +222,7 @@ enum inccl_comm_phase {
 
 /*
  * A channel: a connection to the switch, with a thread. The caller's communicator is its channel 0,
- * which has the list of all channels. A large collective is cut into parts, of which each channel
- * gets one (channels.c).
+ * which has the list of all channels. Each channel gets a part of a large collective (channels.c).
  */
 struct inccl_communicator {
 	struct inccl_group *group;
@@ -260,12 +257,13 @@ struct inccl_communicator {
 	bool native_floats;               /* the switches add floats as they are */
 	enum inccl_byte_order byte_order; /* byte order of the elements on the wire */
 	uint64_t timeout_ns;
-	/* Options of the caller. The struct owns the text `verbs` in them. */
+	/* Options of the caller. The struct owns the texts `verbs` and `use` in them. */
 	struct inccl_communicator_opts settings;
 	bool owns_group; /* destroying this communicator also destroys its group */
 	char device[64];
 	char peer[80];
 	char tree[INC_CONTROL_TREE_LEN];
+	char choice[INC_CONTROL_CHOICE_LEN]; /* why the controller has chosen the mode, or "" */
 	/* The controller's report that the modes of the switches cost speed; "": there is none, or
 	 * it has been logged. slow_floats: it is about reductions of floats alone. */
 	char slow[INC_CONTROL_SLOW_LEN];
@@ -433,6 +431,8 @@ int inccl_env_start_psn(uint32_t *psn, struct inc_err *err);
 int inccl_env_poll_ns(uint64_t *poll_ns, struct inc_err *err);
 int inccl_env_channels(unsigned int *channels, struct inc_err *err);
 int inccl_env_node(bool *shares_memory, struct inc_err *err);
+/* Parses the option `use`, or if it is NULL the variable. known: whether either is set. */
+int inccl_use(const char *text, struct inc_msg_use *use, bool *known, struct inc_err *err);
 
 /* control.c, and resume.c, which connects: the connection to the controller. */
 int inccl_control_connect(struct inccl_group *group, const struct inccl_place *place,

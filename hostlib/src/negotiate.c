@@ -126,6 +126,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	memcpy(comm->node, conn->node, sizeof(comm->node));
 	memcpy(comm->device, own->device, sizeof(comm->device));
 	memcpy(comm->tree, made->tree, sizeof(comm->tree));
+	memcpy(comm->choice, made->choice, sizeof(comm->choice));
 	memcpy(comm->slow, made->slow, sizeof(comm->slow));
 	comm->slow_floats = made->slow_floats;
 	return inccl_rails_take(comm, made, err);
@@ -166,7 +167,11 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.own_ip.s_addr = comm->lanes.own,
 		.n_rails = survey->n,
 	};
+	int ret;
 
+	ret = inccl_use(comm->settings.use, &msg.use, &msg.has_use, err);
+	if (ret)
+		return ret;
 	memcpy(msg.rails, survey->rail, sizeof(msg.rails));
 	comm->transport = comm->ep->ops->name;
 	snprintf(msg.transport, sizeof(msg.transport), "%s", comm->transport);
@@ -230,11 +235,12 @@ int inccl_comm_start(struct inccl_communicator *comm, struct inccl_limit *limit,
 		return inc_err_set(err, comm->error, "%s", comm->error_text);
 	}
 	inccl_log_line(group->log,
-		       "communicator %lld: %s, %s, tree %s (%s, floats %s), payload %u, window "
+		       "communicator %lld: %s, %s, tree %s (%s%s%s, floats %s), payload %u, window "
 		       "%u x %u, %u slots",
 		       comm->number, comm->device, comm->peer, comm->tree,
-		       inc_tree_modes[comm->mode], inccl_comm_floats(comm), comm->payload,
-		       comm->window_messages, comm->message_packets, comm->slots);
+		       inc_tree_modes[comm->mode], *comm->choice ? ", auto: " : "", comm->choice,
+		       inccl_comm_floats(comm), comm->payload, comm->window_messages,
+		       comm->message_packets, comm->slots);
 	inccl_comm_log_slow(comm, false);
 	return 0;
 }

@@ -199,7 +199,8 @@ static void print_header(const struct perf_opts *opts)
 	       opts->job.mode == INCCL_MODE_WRITE ? "write" : "sendrecv", info.peer);
 	if (opts->whole)
 		printf("# part %u of %u, measured beside the others\n", opts->color, opts->split);
-	printf("# tree %s, mode %s, floats %s\n", info.tree, info.mode, info.floats);
+	printf("# tree %s, mode %s%s%s%s, floats %s\n", info.tree, info.mode,
+	       *info.choice ? " (auto: " : "", info.choice, *info.choice ? ")" : "", info.floats);
 	printf("# payload %u, window %u x %u packets, %u slots, %u channels, %ld iterations after "
 	       "%ld%s%s\n",
 	       info.payload, info.window, info.message_packets, info.slots, info.channels,
@@ -456,6 +457,23 @@ static int unsplit(struct perf_opts *opts)
 	return err;
 }
 
+/* Names to the controller the largest vector, and of the types and operators those that decide its
+ * choice: floats and the product. */
+static void name_use(struct perf_opts *opts)
+{
+	const bool reduces = perf_collective(opts->collective)->has_op;
+	enum inccl_dtype dtype = INCCL_INT32;
+	uint64_t most = 0;
+
+	for (unsigned int d = INCCL_FLOAT32; reduces && d < INCCL_INT32_INDEX; d++)
+		if (perf_has(opts->dtypes, d))
+			dtype = d;
+	for (unsigned int i = 0; i < opts->nsizes; i++)
+		most = opts->sizes[i] > most ? opts->sizes[i] : most;
+	job_use(&opts->job, dtype,
+		reduces && perf_has(opts->ops, INCCL_PROD) ? INCCL_PROD : INCCL_SUM, most);
+}
+
 int main(int argc, char **argv)
 {
 	struct perf_opts opts;
@@ -465,6 +483,7 @@ int main(int argc, char **argv)
 	err = perf_parse(&opts, argc, argv);
 	if (err >= 0)
 		return err;
+	name_use(&opts);
 	if (job_start(&opts.job))
 		return 1;
 	err = opts.split ? split(&opts) : 0;

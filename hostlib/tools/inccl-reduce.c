@@ -249,6 +249,7 @@ int main(int argc, char **argv)
 		npy_free(&npy);
 		return 2;
 	}
+	job_use(&opts.job, npy.dtype, opts.op, npy_bytes(&npy));
 	err = job_start(&opts.job);
 	if (!err) {
 		err = run(&opts, &npy);

@@ -160,6 +160,18 @@ static void watch_log(struct job *job)
 		job->group_opts.log = print_line;
 }
 
+void job_use(struct job *job, enum inccl_dtype dtype, enum inccl_op op, uint64_t bytes)
+{
+	const char *said = getenv("INCCL_USE");
+
+	if (said && *said)
+		return;
+	snprintf(job->use, sizeof(job->use), "%s,%s,%llu%s", inccl_dtype_name(dtype),
+		 inccl_op_name(op), (unsigned long long)bytes,
+		 job->mode == INCCL_MODE_WRITE ? ",write" : "");
+	job->comm_opts.use = job->use;
+}
+
 int job_start(struct job *job)
 {
 	int err;

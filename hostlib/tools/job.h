@@ -4,6 +4,7 @@
 #define INCCL_TOOLS_JOB_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include "hostlib/include/inccl.h"
 #include "lib/base/err.h"
@@ -13,6 +14,7 @@ struct job {
 	struct inccl_group_opts group_opts;
 	struct inccl_communicator_opts comm_opts;
 	enum inccl_mode mode;
+	char use[128]; /* the text of comm_opts.use */
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
 	char error[512];
@@ -29,6 +31,9 @@ void job_init(struct job *job);
 /* Checks those options of a job that depend on each other. Returns 0, or -EINVAL after printing a
  * message. */
 int job_check(const struct job *job);
+/* Sets what the communicator is for: vectors of so many bytes at most, of this type, combined by
+ * this operator. A person's INCCL_USE has precedence. */
+void job_use(struct job *job, enum inccl_dtype dtype, enum inccl_op op, uint64_t bytes);
 /* Joins the job's group and creates the communicator. Returns 0, or -errno after printing a
  * message. */
 int job_start(struct job *job);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /*
- * A rank and the controller agree on payload and channels. A member offers its largest payload, and
+ * A rank and the controller agree on payload and channels, and the rank names its use of the
+ * communicator. A member offers its largest payload, and
  * accepts no larger one. A communicator has as many channels as the controller names, and they work
  * and fail as one. The controller and the switch are fakes.
  */
@@ -73,6 +74,60 @@ static void large_payloads(void **state)
 		if (!strstr(f.received, cases[i].asks) || !strstr(error, cases[i].part))
 			fail_msg("case %zu: received %s, error %s", i, f.received, error);
 	}
+}
+
+#define USE(bytes, floats, products, writes)                                        \
+	"\"use\":{\"bytes\":" bytes ",\"floats\":" floats ",\"products\":" products \
+	",\"writes\":" writes "}"
+
+/* A member tells the controller what the communicator is for, by the option or the variable, and
+ * refuses what it cannot read. */
+static void uses(void **state)
+{
+	static const struct {
+		const char *option, *variable;
+		const char *asks; /* in the message; NULL: the use is wrong */
+		const char *why;
+	} cases[] = {
+		{"float32,16M", NULL, USE("16777216", "true", "false", "false"), NULL},
+		{"64K,int8,prod,write", NULL, USE("65536", "false", "true", "true"), NULL},
+		{"4", "float16,8", USE("4", "false", "false", "false"), NULL},
+		{NULL, "sum,prod,bfloat16,0", USE("0", "true", "true", "false"), NULL},
+		{NULL, NULL, "\"channels\":2}", NULL},
+		{"float32", NULL, NULL, "use: 'float32' has no size of vectors"},
+		{NULL, "", "\"channels\":2}", NULL},
+		{NULL, "float33,4", NULL, "INCCL_USE: 'float33' is no type, operator"},
+		{"4,5", NULL, NULL, "use: '5' is no type"},
+		{"-4", NULL, NULL, "use: '-4' is no type"},
+		{"4K4", NULL, NULL, "use: '4K4' is no type"},
+		{"99999999999999999999", NULL, NULL, "is no type"},
+		{"", NULL, NULL, "use: '' has no size"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *const answers[] = {JOINED, CONN("5", "2048", "8"), NULL};
+		INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+			   .window = 8, .payload = 1024, .channels = 2, .use = cases[i].option);
+		struct inccl_communicator *comm;
+		struct inccl_group *group;
+		struct fake_controller f;
+		char error[256] = "";
+
+		opts.error = error;
+		opts.error_size = sizeof(error);
+		unsetenv("INCCL_USE");
+		if (cases[i].variable)
+			setenv("INCCL_USE", cases[i].variable, 1);
+		assert_int_equal(join(&f, answers, &group, error), 0);
+		/* the answer has a payload that the member has not asked for */
+		assert_int_equal(inccl_communicator_create(group, &opts, &comm),
+				 cases[i].asks ? -EPROTO : -EINVAL);
+		assert_int_equal(inccl_group_destroy(group), 0);
+		fake_controller_stop(&f);
+		if (!strstr(cases[i].asks ? f.received : error, cases[i].asks ?: cases[i].why))
+			fail_msg("case %zu: received %s, error %s", i, f.received, error);
+	}
+	unsetenv("INCCL_USE");
 }
 
 /* The window has as many bytes with packets of 4096 bytes as with those of 2048, because the
@@ -393,6 +448,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(large_payloads),
+		cmocka_unit_test(uses),
 		cmocka_unit_test(window_of_large_packets),
 		WIDE(parts_of_channels),
 		WIDE(shared_window),

@@ -70,6 +70,7 @@ class Info(NamedTuple):
     mode: str
     floats: str
     channels: int
+    choice: str
 
 
 class Communicator(Shared):
@@ -450,7 +451,7 @@ class Group(Shared):
 
     def communicator(self, *, transport: Transport = Transport.AUTO, payload: int = 0, message_packets: int = 0, window: int = 0,
                      timeout_ms: int = 0, create_timeout_ms: int = 0, verbs: Optional[str] = None,
-                     byte_order: Order = Order.LITTLE, channels: int = 0) -> Communicator:
+                     byte_order: Order = Order.LITTLE, channels: int = 0, use: Optional[str] = None) -> Communicator:
         """Connects the ranks through their switch. Every rank must call it, in the same order."""
         def create(opts: CommunicatorOpts, out: CommunicatorPointer) -> int:
             with self._entered() as pointer:
@@ -459,7 +460,7 @@ class Group(Shared):
         made = self._make_communicator(create, {
             "transport": transport, "payload": payload, "message_packets": message_packets, "window": window,
             "timeout_ms": timeout_ms, "create_timeout_ms": create_timeout_ms, "verbs": verbs, "byte_order": byte_order,
-            "channels": channels})
+            "channels": channels, "use": use})
         assert made is not None
         return made
 

@@ -157,7 +157,8 @@ class GroupOpts(_Options):
 class CommunicatorOpts(_Options):
     _fields_ = [("sz", c_size_t), ("transport", c_int), ("payload", c_uint), ("message_packets", c_uint), ("window", c_uint),
                 ("timeout_ms", c_uint), ("create_timeout_ms", c_uint), ("error", c_void_p), ("error_size", c_size_t),
-                ("verbs", c_char_p), ("byte_order", c_int), ("unused", c_uint), ("channels", c_uint)]
+                ("verbs", c_char_p), ("byte_order", c_int), ("unused", c_uint), ("channels", c_uint),
+                ("use", c_char_p)]
 
 
 class CollectiveOpts(_Options):
@@ -173,7 +174,7 @@ class CommunicatorInfo(ctypes.Structure):
     _fields_ = [("sz", c_size_t), ("rank", c_int), ("world_size", c_int), ("payload", c_uint), ("message_packets", c_uint),
                 ("window", c_uint), ("slots", c_uint), ("number", c_uint), ("transport", c_char_p), ("device", c_char_p),
                 ("peer", c_char_p), *((name, c_uint64) for name in STATISTICS), ("float_bits", c_uint), ("tree", c_char_p),
-                ("mode", c_char_p), ("floats", c_char_p), ("channels", c_uint)]
+                ("mode", c_char_p), ("floats", c_char_p), ("channels", c_uint), ("choice", c_char_p)]
 
 
 STRUCTS = {"inccl_group_opts": GroupOpts, "inccl_communicator_opts": CommunicatorOpts,

@@ -142,8 +142,8 @@ int inccl_check_mode(const struct inccl_communicator *comm,
 		return 0;
 	return inc_err_set(err, EOPNOTSUPP,
 			   "mode write: a switch of %s ends connections itself (termination mode), "
-			   "and has no memory that a WRITE could name; use sendrecv",
-			   comm->tree);
+			   "and has no memory that a WRITE could name; use sendrecv%s",
+			   comm->tree, *comm->choice ? ", or name write in INCCL_USE" : "");
 }
 
 int inccl_check_call(const struct inccl_communicator *comm, const struct inccl_call *call,
