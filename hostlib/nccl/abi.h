@@ -2,7 +2,7 @@
 /*
  * The binary interface between NCCL and a network plugin, declared here so that no header of NCCL
  * is needed. The plugin exports it, and ha-nccl-perf calls it as NCCL does. NCCL looks for the
- * newest version that it supports and falls back to older ones, so a plugin with all four versions
+ * newest version that it supports and falls back to older ones, so a plugin with all five versions
  * serves each of these releases:
  *
  *	version  symbol             native to NCCL   accepted by
@@ -10,11 +10,13 @@
  *	9        ncclNetPlugin_v9   2.24, 2.25       2.24 and later
  *	10       ncclNetPlugin_v10  2.26, 2.27       2.26 and later
  *	11       ncclNetPlugin_v11  2.28, 2.29       2.28 and later
+ *	12       ncclNetPlugin_v12  2.30             2.30 and later
  *
  * An exported symbol is the struct itself, as in extern const struct ha_nccl_net_v8
  * ncclNetPlugin_v8. Version 9 introduced size_t sizes and virtual devices. Version 10 introduced
  * traffic classes and the profiler, whose handle is an argument of isend and irecv. Version 11
- * introduced a context for each NCCL communicator.
+ * introduced a context for each NCCL communicator. Version 12 introduced the rail and the plane of
+ * a device, and virtual devices of eight physical ones.
  *
  * makeVDevice and setNetAttr may be NULL, too. NCCL ignores the result of setNetAttr. If any other
  * member fails, NCCL ends its communicator; from 2.26 on makeVDevice may fail as well.
@@ -64,8 +66,9 @@ typedef enum ha_nccl_result (*ha_nccl_profiler)(void **event, int type, void *pa
 
 #define HA_NCCL_HANDLE_BYTES 128
 #define HA_NCCL_MAX_REQUESTS 32 /* most requests under way on a comm */
-/* most physical devices of a virtual device; 8 from version 12 of the interface on */
-#define HA_NCCL_MAX_DEVICES_PER_NIC 4
+/* most physical devices of a virtual device, up to version 11 of the interface and in version 12 */
+#define HA_NCCL_MAX_DEVICES_PER_NIC     4
+#define HA_NCCL_MAX_DEVICES_PER_NIC_V12 8
 
 /* Bits of the property ptr_support. Each one is also the type of a registration of such memory. */
 #define HA_NCCL_PTR_HOST   0x1
@@ -82,6 +85,7 @@ typedef enum ha_nccl_result (*ha_nccl_profiler)(void **event, int type, void *pa
 
 #define HA_NCCL_TRAFFIC_CLASS_UNDEF (-1)
 #define HA_NCCL_ATTR_UNDEF          (-1)
+#define HA_NCCL_ID_UNDEF            (-1) /* NCCL then finds rails and planes out itself */
 /* The greatest value that max_p2p_bytes and max_coll_bytes may have. */
 #define HA_NCCL_MAX_NET_BYTES (1ull << 40)
 
@@ -93,7 +97,7 @@ enum ha_nccl_device_type {
 /* The netDeviceVersion of a plugin that does not offer device offload. */
 #define HA_NCCL_DEVICE_INVALID_VERSION 0
 
-/* NCCL's ncclNetDeviceHandle_v8_t to _v11_t, for device offload. NCCL passes NULL, or a pointer to
+/* NCCL's ncclNetDeviceHandle_v8_t to _v12_t, for device offload. NCCL passes NULL, or a pointer to
  * a NULL pointer that the plugin may set. */
 struct ha_nccl_device_handle {
 	enum ha_nccl_device_type type;
@@ -167,13 +171,42 @@ struct ha_nccl_properties_v11 {
 	int max_multi_request_size;
 };
 
-/* ncclNetCommConfig_v10_t and _v11_t. */
+/* ncclNetVDeviceProps_v12_t. */
+struct ha_nccl_vdevice_v12 {
+	int ndevs;
+	int devs[HA_NCCL_MAX_DEVICES_PER_NIC_V12];
+};
+
+/* ncclNetProperties_v12_t. */
+struct ha_nccl_properties_v12 {
+	char *name;
+	char *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	int reg_is_global;
+	int force_flush;
+	int speed;
+	int port;
+	float latency;
+	int max_comms;
+	int max_recvs;
+	enum ha_nccl_device_type device_type;
+	int device_version;
+	struct ha_nccl_vdevice_v12 virtual_device;
+	size_t max_p2p_bytes, max_coll_bytes;
+	int max_multi_request_size;
+	/* Numbers of the network's rail and plane to which the device belongs, or
+	 * HA_NCCL_ID_UNDEF. */
+	int16_t rail_id, plane_id;
+};
+
+/* ncclNetCommConfig_v10_t to _v12_t. */
 struct ha_nccl_comm_config {
 	int traffic_class;
 };
 
-/* NCCL's ncclNetCommAttr_v11_t and ncclNetAttr_v11_t: hints that NCCL passes to setNetAttr. A value
- * that NCCL does not know is HA_NCCL_ATTR_UNDEF. */
+/* NCCL's ncclNetCommAttr_v11_t and ncclNetAttr_v11_t, and those of version 12: hints that NCCL
+ * passes to setNetAttr. A value that NCCL does not know is HA_NCCL_ATTR_UNDEF. */
 struct ha_nccl_comm_attr {
 	int32_t max_concurrent_peers, min_concurrent_peers;
 	int32_t max_flows_per_peer, min_flows_per_peer;
@@ -293,7 +326,141 @@ struct ha_nccl_net_v11 {
 	enum ha_nccl_result (*setNetAttr)(void *context, struct ha_nccl_attr *attr);
 };
 
-/* Sizes and offsets that NCCL's own compilers give these structs on 64-bit systems. */
+/* ncclNet_v12_t */
+struct ha_nccl_net_v12 {
+	const char *name;
+	enum ha_nccl_result (*init)(void **context, uint64_t comm_id,
+				    struct ha_nccl_comm_config *config, ha_nccl_logger logger,
+				    ha_nccl_profiler profiler);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v12 *props);
+	enum ha_nccl_result (*listen)(void *context, int dev, void *handle, void **listen_comm);
+	enum ha_nccl_result (*connect)(void *context, int dev, void *handle, void **send_comm,
+				       struct ha_nccl_device_handle **send_device);
+	enum ha_nccl_result (*accept)(void *listen_comm, void **recv_comm,
+				      struct ha_nccl_device_handle **recv_device);
+	HA_NCCL_MEMORY_CALLS;
+	enum ha_nccl_result (*isend)(void *send_comm, void *data, size_t size, int tag,
+				     void *mhandle, void *phandle, void **request);
+	enum ha_nccl_result (*irecv)(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				     void **mhandles, void **phandles, void **request);
+	HA_NCCL_END_CALLS;
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice_v12 *parts);
+	enum ha_nccl_result (*finalize)(void *context);
+	enum ha_nccl_result (*setNetAttr)(void *context, struct ha_nccl_attr *attr);
+};
+
+/*
+ * Collectives in the network (CollNet): symbols ncclCollNetPlugin_v8 to _v12, which NCCL looks for
+ * in the library that has the network plugin. In contrast to the network's connect, that of CollNet
+ * must return a comm or fail; it may wait. Like isend, the calls that begin with i may set *request
+ * to NULL, and NCCL calls them again.
+ */
+
+/* NCCL's ncclDataType_t. The 8-bit floats exist from NCCL 2.24 on. */
+enum ha_nccl_dtype {
+	HA_NCCL_INT8,
+	HA_NCCL_UINT8,
+	HA_NCCL_INT32,
+	HA_NCCL_UINT32,
+	HA_NCCL_INT64,
+	HA_NCCL_UINT64,
+	HA_NCCL_FLOAT16,
+	HA_NCCL_FLOAT32,
+	HA_NCCL_FLOAT64,
+	HA_NCCL_BFLOAT16,
+	HA_NCCL_FLOAT8E4M3,
+	HA_NCCL_FLOAT8E5M2,
+	HA_NCCL_NDTYPES,
+};
+
+/* NCCL's ncclRedOp_t. A network gets an average as a sum. */
+enum ha_nccl_op { HA_NCCL_SUM, HA_NCCL_PROD, HA_NCCL_MAX, HA_NCCL_MIN, HA_NCCL_NOPS };
+
+/* ncclNetSGE_v8_t, and ncclNetSGE_v9_t to _v12_t. */
+struct ha_nccl_part_v8 {
+	void *mhandle, *address;
+	uint32_t size;
+};
+struct ha_nccl_part {
+	void *mhandle, *address;
+	size_t size;
+};
+
+/* The functions that all versions of CollNet share, with NCCL's names. */
+#define HA_NCCL_COLL_CALLS(count_type, part_type)                                                \
+	enum ha_nccl_result (*connect)(void *handles[], int nranks, int rank, void *listen_comm, \
+				       void **coll_comm);                                        \
+	/* not about a comm: NCCL asks once its comms are connected */                           \
+	enum ha_nccl_result (*reduceSupport)(enum ha_nccl_dtype dtype, enum ha_nccl_op op,       \
+					     int *supported);                                    \
+	HA_NCCL_MEMORY_CALLS;                                                                    \
+	enum ha_nccl_result (*iallreduce)(void *coll_comm, void *send, void *recv,               \
+					  count_type count, enum ha_nccl_dtype dtype,            \
+					  enum ha_nccl_op op, void *send_mhandle,                \
+					  void *recv_mhandle, void **request);                   \
+	/* iallgather and ireducescatter may be NULL, as long as NCCL does not use CollNetDirect \
+	 */                                                                                      \
+	enum ha_nccl_result (*iallgather)(                                                       \
+		void *coll_comm, void *send, int n, part_type *recv, size_t bytes_per_rank,      \
+		size_t window_offset, size_t window_bytes, void *send_mhandle, void **request);  \
+	enum ha_nccl_result (*ireducescatter)(                                                   \
+		void *coll_comm, int n, part_type *send, void *recv, size_t bytes_per_rank,      \
+		size_t window_offset, size_t window_bytes, enum ha_nccl_dtype dtype,             \
+		enum ha_nccl_op op, void *recv_mhandle, void **request);                         \
+	enum ha_nccl_result (*iflush)(void *coll_comm, void *data, int size, void *mhandle,      \
+				      void **request);                                           \
+	enum ha_nccl_result (*test)(void *request, int *done, int *size);                        \
+	enum ha_nccl_result (*closeColl)(void *coll_comm);                                       \
+	enum ha_nccl_result (*closeListen)(void *listen_comm)
+
+/* ncclCollNet_v8_t */
+struct ha_nccl_coll_v8 {
+	const char *name;
+	enum ha_nccl_result (*init)(ha_nccl_logger logger);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v8 *props);
+	enum ha_nccl_result (*listen)(int dev, void *handle, void **listen_comm);
+	HA_NCCL_COLL_CALLS(int, struct ha_nccl_part_v8);
+};
+
+/* ncclCollNet_v9_t and _v10_t */
+struct ha_nccl_coll_v9 {
+	const char *name;
+	enum ha_nccl_result (*init)(ha_nccl_logger logger);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v9 *props);
+	enum ha_nccl_result (*listen)(int dev, void *handle, void **listen_comm);
+	HA_NCCL_COLL_CALLS(size_t, struct ha_nccl_part);
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
+};
+
+/* ncclCollNet_v11_t */
+struct ha_nccl_coll_v11 {
+	const char *name;
+	enum ha_nccl_result (*init)(void **context, uint64_t comm_id, ha_nccl_logger logger);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v11 *props);
+	enum ha_nccl_result (*listen)(void *context, int dev, void *handle, void **listen_comm);
+	HA_NCCL_COLL_CALLS(size_t, struct ha_nccl_part);
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice *parts);
+	enum ha_nccl_result (*finalize)(void *context);
+};
+
+/* ncclCollNet_v12_t */
+struct ha_nccl_coll_v12 {
+	const char *name;
+	enum ha_nccl_result (*init)(void **context, uint64_t comm_id, ha_nccl_logger logger);
+	enum ha_nccl_result (*devices)(int *ndev);
+	enum ha_nccl_result (*getProperties)(int dev, struct ha_nccl_properties_v12 *props);
+	enum ha_nccl_result (*listen)(void *context, int dev, void *handle, void **listen_comm);
+	HA_NCCL_COLL_CALLS(size_t, struct ha_nccl_part);
+	enum ha_nccl_result (*makeVDevice)(int *dev, struct ha_nccl_vdevice_v12 *parts);
+	enum ha_nccl_result (*finalize)(void *context);
+};
+
+/* Sizes and offsets that NCCL's own compilers give these structs on 64-bit systems.
+ * selftests/nccl/test_layouts.c has those of every member. */
 #define HA_NCCL_PLACE(type, member, place) \
 	static_assert(offsetof(struct type, member) == (place), #type "." #member)
 static_assert(sizeof(enum ha_nccl_result) == 4, "ncclResult_t");
@@ -307,6 +474,10 @@ HA_NCCL_PLACE(ha_nccl_properties_v9, virtual_device, 64);
 HA_NCCL_PLACE(ha_nccl_properties_v9, max_p2p_bytes, 88);
 static_assert(sizeof(struct ha_nccl_properties_v11) == 112, "ncclNetProperties_v11_t");
 HA_NCCL_PLACE(ha_nccl_properties_v11, max_multi_request_size, 104);
+static_assert(sizeof(struct ha_nccl_properties_v12) == 128, "ncclNetProperties_v12_t");
+HA_NCCL_PLACE(ha_nccl_properties_v12, max_p2p_bytes, 104);
+HA_NCCL_PLACE(ha_nccl_properties_v12, rail_id, 124);
+HA_NCCL_PLACE(ha_nccl_properties_v12, plane_id, 126);
 static_assert(sizeof(struct ha_nccl_attr) == 44, "ncclNetAttr_v11_t");
 static_assert(sizeof(struct ha_nccl_net_v8) == 19 * sizeof(void *), "ncclNet_v8_t");
 HA_NCCL_PLACE(ha_nccl_net_v8, isend, 80);
@@ -316,5 +487,7 @@ static_assert(sizeof(struct ha_nccl_net_v10) == 20 * sizeof(void *), "ncclNet_v1
 static_assert(sizeof(struct ha_nccl_net_v11) == 22 * sizeof(void *), "ncclNet_v11_t");
 HA_NCCL_PLACE(ha_nccl_net_v11, test, 104);
 HA_NCCL_PLACE(ha_nccl_net_v11, setNetAttr, 168);
+static_assert(sizeof(struct ha_nccl_net_v12) == 22 * sizeof(void *), "ncclNet_v12_t");
+HA_NCCL_PLACE(ha_nccl_net_v12, setNetAttr, 168);
 
 #endif

@@ -64,6 +64,11 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 #define TEXT(member, name, text) config->member = read_text(name);
 	HA_TEXTS(TEXT)
 #undef TEXT
+	if (config->transport && strcmp(config->transport, "soft") &&
+	    strcmp(config->transport, "verbs"))
+		return inc_err_set(err, EINVAL,
+				   "HA_NCCL_TRANSPORT: '%.64s' is not one of verbs, soft",
+				   config->transport);
 	if (config->heartbeat_ms >= config->rto_ms)
 		return inc_err_set(err, EINVAL,
 				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u, "

@@ -44,6 +44,8 @@
 	  "of a connection; of the budget of comms alone")                                      \
 	_(uint32_t, max_recvs, "HA_NCCL_MAX_RECVS", "", HA_GROUP, 1, HA_GROUP,                  \
 	  "receives that NCCL may group in one; also of the budget of comms")                   \
+	_(uint32_t, switch_timeout_ms, "HA_NCCL_SWITCH_TIMEOUT_MS", "ms", 2000, 100, 600000,    \
+	  "a CollNet call ends if its switch answers nothing for so long; not with verbs")      \
 	_(int, gid_index, "NCCL_IB_GID_INDEX", "", -1, -1, 255,                                 \
 	  "place in the port's GID table; -1: found, RoCE v2 first")                            \
 	_(uint8_t, traffic_class, "NCCL_IB_TC", "", 0, 0, 255, "traffic class of the packets")  \
@@ -56,7 +58,10 @@
 	  "devices that may be used: prefixes, or names behind `=`, all but these behind `^`, " \
 	  "each with `:port` or without")                                                       \
 	_(socket_ifname, "NCCL_SOCKET_IFNAME",                                                  \
-	  "interface of the TCP sockets, in the same form without ports")
+	  "interface of the TCP sockets, in the same form without ports")                       \
+	_(transport, "HA_NCCL_TRANSPORT",                                                       \
+	  "`verbs`, the default, or `soft`: CollNet alone, over UDP sockets of the interfaces " \
+	  "that NCCL_SOCKET_IFNAME allows")
 
 struct ha_config {
 #define HA_NUMBER_(type, member, name, unit, def, least, most, text) type member;

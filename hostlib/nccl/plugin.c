@@ -10,16 +10,13 @@
 #include <string.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm.h"
+#include "hostlib/nccl/plugin.h"
 
-#define NAME     "HA"
-#define EXPORTED __attribute__((visibility("default")))
-/* most bytes of one message, the same as in NCCL's own transport */
-#define MAX_P2P           (1ull << 30)
 #define MAX_TRAFFIC_CLASS 255
 
 static_assert(HA_REQUESTS == HA_NCCL_MAX_REQUESTS, "as many as NCCL may have of a comm");
 
-/* The context that init of version 11 returns to NCCL, for one NCCL communicator. */
+/* The context that init of version 11 and 12 returns to NCCL, for one NCCL communicator. */
 struct context {
 	struct ha_plugin *plugin;
 	int traffic_class;
@@ -33,7 +30,7 @@ static _Atomic(ha_nccl_logger) logger;
 
 /* ---- log and errors ------------------------------------------------------------------------- */
 
-static void log_line(enum ha_log_level level, const char *file, int line, const char *text)
+void ha_plugin_log(enum ha_log_level level, const char *file, int line, const char *text)
 {
 	static const enum ha_nccl_log_level levels[] = {
 		[HA_LOG_WARN] = HA_NCCL_LOG_WARN,
@@ -43,12 +40,11 @@ static void log_line(enum ha_log_level level, const char *file, int line, const 
 	const ha_nccl_logger log = logger;
 
 	if (log)
-		log(levels[level], HA_NCCL_LOG_NET, file, line, "NET/" NAME " : %s", text);
+		log(levels[level], HA_NCCL_LOG_NET, file, line, "NET/" HA_PLUGIN_NAME " : %s",
+		    text);
 }
 
-/* Converts a negative errno to an ncclResult_t, which tells whether the peer or network, the
- * caller, this machine, or the plugin is at fault. */
-static enum ha_nccl_result result_of(int ret)
+enum ha_nccl_result ha_plugin_result(int ret)
 {
 	switch (-ret) {
 	case 0:
@@ -87,8 +83,8 @@ static enum ha_nccl_result result_of(int ret)
 static enum ha_nccl_result log_failure(int ret, int line, const struct inc_err *err)
 {
 	if (ret)
-		log_line(HA_LOG_WARN, __FILE__, line, err->msg[0] ? err->msg : strerror(-ret));
-	return result_of(ret);
+		ha_plugin_log(HA_LOG_WARN, __FILE__, line, err->msg[0] ? err->msg : strerror(-ret));
+	return ha_plugin_result(ret);
 }
 
 /* ---- init and devices ----------------------------------------------------------------------- */
@@ -108,7 +104,7 @@ static void log_devices(const struct ha_plugin *plugin)
 	bool rxe = false;
 
 	if (!devices->n)
-		log_line(HA_LOG_INFO, __FILE__, __LINE__, "no RDMA port that is up");
+		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__, "no RDMA port that is up");
 	for (; device < end; device++) {
 		rxe = rxe || device->rxe;
 		text.msg[0] = '\0';
@@ -119,13 +115,13 @@ static void log_devices(const struct ha_plugin *plugin)
 		else
 			inc_err_add(&text, "%s: no standby", device->name);
 		inc_err_add(&text, "%u comms of %u receives", device->max_comms, device->max_recvs);
-		log_line(HA_LOG_INFO, __FILE__, __LINE__, text.msg);
+		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__, text.msg);
 	}
 	if (ha_config_doubts(devices->config, rxe, &text))
-		log_line(HA_LOG_WARN, __FILE__, __LINE__, text.msg);
+		ha_plugin_log(HA_LOG_WARN, __FILE__, __LINE__, text.msg);
 }
 
-static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
+enum ha_nccl_result ha_plugin_init(ha_nccl_logger log, struct ha_plugin **out)
 {
 	struct inc_err err = {""};
 	int ret;
@@ -133,7 +129,7 @@ static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
 	if (log)
 		logger = log;
 	pthread_mutex_lock(&lock);
-	ret = ha_plugin_open(out, log_line, &err);
+	ret = ha_plugin_open(out, ha_plugin_log, &err);
 	if (!ret) {
 		if (!inits++)
 			log_devices(*out);
@@ -146,22 +142,27 @@ static enum ha_nccl_result init(ha_nccl_logger log, struct ha_plugin **out)
 			      : log_failure(ret, __LINE__, &err);
 }
 
+void ha_plugin_finalize(struct ha_plugin *plugin)
+{
+	pthread_mutex_lock(&lock);
+	if (!--inits)
+		shared = NULL;
+	ha_plugin_close(plugin);
+	pthread_mutex_unlock(&lock);
+}
+
 static enum ha_nccl_result finalize(void *context)
 {
 	struct context *c = context;
 
 	if (!c)
 		return HA_NCCL_INVALID_ARGUMENT;
-	pthread_mutex_lock(&lock);
-	if (!--inits)
-		shared = NULL;
-	ha_plugin_close(c->plugin);
-	pthread_mutex_unlock(&lock);
+	ha_plugin_finalize(c->plugin);
 	free(c);
 	return HA_NCCL_SUCCESS;
 }
 
-static struct ha_plugin *plugin_now(void)
+struct ha_plugin *ha_plugin_now(void)
 {
 	struct ha_plugin *plugin;
 
@@ -173,92 +174,13 @@ static struct ha_plugin *plugin_now(void)
 
 static enum ha_nccl_result devices(int *ndev)
 {
-	const struct ha_plugin *plugin = plugin_now();
+	const struct ha_plugin *plugin = ha_plugin_now();
 
 	if (!plugin || !ndev)
 		return HA_NCCL_INVALID_USAGE;
-	*ndev = ha_plugin_devices(plugin)->n;
+	/* soft channels carry CollNet alone yet, and NCCL takes no network without devices */
+	*ndev = ha_soft(plugin) ? 0 : ha_plugin_devices(plugin)->n;
 	return HA_NCCL_SUCCESS;
-}
-
-static const struct ha_device *device_at(int dev)
-{
-	const struct ha_plugin *plugin = plugin_now();
-
-	if (!plugin || dev < 0 || (unsigned int)dev >= ha_plugin_devices(plugin)->n)
-		return NULL;
-	return &ha_plugin_devices(plugin)->device[dev];
-}
-
-static enum ha_nccl_result get_properties_v11(int dev, struct ha_nccl_properties_v11 *props)
-{
-	const struct ha_device *device = device_at(dev);
-	uint64_t most = MAX_P2P;
-
-	if (!device || !props)
-		return HA_NCCL_INVALID_ARGUMENT;
-	if (device->max_message_bytes && device->max_message_bytes < most)
-		most = device->max_message_bytes;
-	*props = (struct ha_nccl_properties_v11){
-		.name = (char *)device->name,
-		.pci_path = device->pci_path[0] ? (char *)device->pci_path : NULL,
-		.guid = device->guid,
-		/* no GPU memory is supported, because iflush cannot flush it */
-		.ptr_support = HA_NCCL_PTR_HOST,
-		.reg_is_global = 0,
-		.force_flush = 0,
-		.speed = device->speed_mbps,
-		.port = device->rail[0].port,
-		.latency = 0,
-		.max_comms = device->max_comms,
-		.max_recvs = device->max_recvs,
-		.device_type = HA_NCCL_DEVICE_HOST,
-		.device_version = HA_NCCL_DEVICE_INVALID_VERSION,
-		.virtual_device = {.ndevs = 1, .devs = {dev}},
-		.max_p2p_bytes = most,
-		.max_coll_bytes = most,
-		.max_multi_request_size = 1,
-	};
-	return HA_NCCL_SUCCESS;
-}
-
-static enum ha_nccl_result get_properties_v9(int dev, struct ha_nccl_properties_v9 *props)
-{
-	struct ha_nccl_properties_v11 all;
-	const enum ha_nccl_result ret =
-		props ? get_properties_v11(dev, &all) : HA_NCCL_INVALID_ARGUMENT;
-
-	/* the properties of version 11 are those of version 9 with one more member at the end */
-	static_assert(offsetof(struct ha_nccl_properties_v11, max_multi_request_size) ==
-			      sizeof(*props),
-		      "version 9 is the beginning of version 11");
-	if (!ret)
-		memcpy(props, &all, sizeof(*props));
-	return ret;
-}
-
-static enum ha_nccl_result get_properties_v8(int dev, struct ha_nccl_properties_v8 *props)
-{
-	struct ha_nccl_properties_v11 all;
-	const enum ha_nccl_result ret =
-		props ? get_properties_v11(dev, &all) : HA_NCCL_INVALID_ARGUMENT;
-
-	if (!ret)
-		*props = (struct ha_nccl_properties_v8){
-			.name = all.name,
-			.pci_path = all.pci_path,
-			.guid = all.guid,
-			.ptr_support = all.ptr_support,
-			.reg_is_global = all.reg_is_global,
-			.speed = all.speed,
-			.port = all.port,
-			.latency = all.latency,
-			.max_comms = all.max_comms,
-			.max_recvs = all.max_recvs,
-			.device_type = all.device_type,
-			.device_version = all.device_version,
-		};
-	return ret;
 }
 
 /* ---- comms ---------------------------------------------------------------------------------- */
@@ -372,7 +294,7 @@ static enum ha_nccl_result send_sized(void *comm, void *data, size_t size, int t
 		return HA_NCCL_INVALID_ARGUMENT;
 	ret = ha_isend(comm, data, size, tag, region, &request);
 	*out = request;
-	return result_of(ret);
+	return ha_plugin_result(ret);
 }
 
 /* *out may hold HA_NCCL_OPTIONAL_RECV_COMPLETION, which is ignored: NCCL also accepts a request
@@ -387,7 +309,7 @@ static enum ha_nccl_result recv_sized(void *comm, int n, void **data, size_t *si
 		return HA_NCCL_INVALID_ARGUMENT;
 	ret = ha_irecv(comm, n, data, sizes, tags, (struct ha_region **)regions, &request);
 	*out = request;
-	return result_of(ret);
+	return ha_plugin_result(ret);
 }
 
 static enum ha_nccl_result send_v8(void *comm, void *data, int size, int tag, void *region,
@@ -436,7 +358,7 @@ static enum ha_nccl_result flush(void *comm, int n, void **data, int *sizes, voi
 		return HA_NCCL_INVALID_ARGUMENT;
 	ret = ha_iflush(comm, n, data, sizes, (struct ha_region **)regions, &request);
 	*out = request;
-	return result_of(ret);
+	return ha_plugin_result(ret);
 }
 
 static enum ha_nccl_result test(void *request, int *done, int *sizes)
@@ -448,7 +370,7 @@ static enum ha_nccl_result test(void *request, int *done, int *sizes)
 		return HA_NCCL_INVALID_ARGUMENT;
 	ret = ha_test(request, &complete, sizes);
 	*done = complete;
-	return result_of(ret);
+	return ha_plugin_result(ret);
 }
 
 /* ---- versions ------------------------------------------------------------------------------- */
@@ -459,7 +381,7 @@ static enum ha_nccl_result init_v8(ha_nccl_logger log)
 {
 	struct ha_plugin *plugin;
 
-	return init(log, &plugin);
+	return ha_plugin_init(log, &plugin);
 }
 
 static enum ha_nccl_result init_v10(ha_nccl_logger log, ha_nccl_profiler profiler)
@@ -481,7 +403,7 @@ static enum ha_nccl_result init_v11(void **out, uint64_t comm_id,
 		*out = NULL;
 	if (!context)
 		return out ? HA_NCCL_SYSTEM_ERROR : HA_NCCL_INVALID_ARGUMENT;
-	ret = init(log, &context->plugin);
+	ret = ha_plugin_init(log, &context->plugin);
 	if (ret) {
 		free(context);
 		return ret;
@@ -493,7 +415,7 @@ static enum ha_nccl_result init_v11(void **out, uint64_t comm_id,
 
 static enum ha_nccl_result listen_v8(int dev, void *handle, void **out)
 {
-	return do_listen(plugin_now(), dev, handle, out);
+	return do_listen(ha_plugin_now(), dev, handle, out);
 }
 
 static enum ha_nccl_result listen_v11(void *context, int dev, void *handle, void **out)
@@ -506,13 +428,13 @@ static enum ha_nccl_result listen_v11(void *context, int dev, void *handle, void
 static enum ha_nccl_result connect_v8(int dev, void *handle, void **out,
 				      struct ha_nccl_device_handle **offload)
 {
-	return do_connect(plugin_now(), dev, HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out, offload);
+	return do_connect(ha_plugin_now(), dev, HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out, offload);
 }
 
 static enum ha_nccl_result connect_v10(int dev, struct ha_nccl_comm_config *config, void *handle,
 				       void **out, struct ha_nccl_device_handle **offload)
 {
-	return do_connect(plugin_now(), dev,
+	return do_connect(ha_plugin_now(), dev,
 			  config ? config->traffic_class : HA_NCCL_TRAFFIC_CLASS_UNDEF, handle, out,
 			  offload);
 }
@@ -533,7 +455,7 @@ static enum ha_nccl_result connect_v11(void *context, int dev, void *handle, voi
  * ports of one card and take "invalid usage" as a fatal error, so it is NULL, too.
  */
 #define COMMON                                                                           \
-	.name = NAME, .devices = devices, .accept = do_accept, .regMr = reg,             \
+	.name = HA_PLUGIN_NAME, .devices = devices, .accept = do_accept, .regMr = reg,   \
 	.regMrDmaBuf = reg_dmabuf, .deregMr = dereg, .iflush = flush, .test = test,      \
 	.closeSend = close_comm, .closeRecv = close_comm, .closeListen = close_listener, \
 	.getDeviceMr = NULL, .irecvConsumed = NULL
@@ -542,21 +464,22 @@ extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
 extern const struct ha_nccl_net_v10 ncclNetPlugin_v10;
 extern const struct ha_nccl_net_v11 ncclNetPlugin_v11;
+extern const struct ha_nccl_net_v12 ncclNetPlugin_v12;
 
-EXPORTED const struct ha_nccl_net_v8 ncclNetPlugin_v8 = {
+HA_EXPORTED const struct ha_nccl_net_v8 ncclNetPlugin_v8 = {
 	COMMON,
 	.init = init_v8,
-	.getProperties = get_properties_v8,
+	.getProperties = ha_net_properties_v8,
 	.listen = listen_v8,
 	.connect = connect_v8,
 	.isend = send_v8,
 	.irecv = recv_v8,
 };
 
-EXPORTED const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {
+HA_EXPORTED const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {
 	COMMON,
 	.init = init_v8,
-	.getProperties = get_properties_v9,
+	.getProperties = ha_net_properties_v9,
 	.listen = listen_v8,
 	.connect = connect_v8,
 	.isend = send_sized,
@@ -564,10 +487,10 @@ EXPORTED const struct ha_nccl_net_v9 ncclNetPlugin_v9 = {
 	.makeVDevice = NULL,
 };
 
-EXPORTED const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {
+HA_EXPORTED const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {
 	COMMON,
 	.init = init_v10,
-	.getProperties = get_properties_v9,
+	.getProperties = ha_net_properties_v9,
 	.listen = listen_v8,
 	.connect = connect_v10,
 	.isend = send_profiled,
@@ -575,10 +498,10 @@ EXPORTED const struct ha_nccl_net_v10 ncclNetPlugin_v10 = {
 	.makeVDevice = NULL,
 };
 
-EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
+HA_EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
 	COMMON,
 	.init = init_v11,
-	.getProperties = get_properties_v11,
+	.getProperties = ha_net_properties_v11,
 	.listen = listen_v11,
 	.connect = connect_v11,
 	.isend = send_profiled,
@@ -586,4 +509,17 @@ EXPORTED const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {
 	.makeVDevice = NULL,
 	.finalize = finalize,
 	.setNetAttr = NULL, /* NCCL's hints have no use in this plugin */
+};
+
+HA_EXPORTED const struct ha_nccl_net_v12 ncclNetPlugin_v12 = {
+	COMMON,
+	.init = init_v11,
+	.getProperties = ha_net_properties_v12,
+	.listen = listen_v11,
+	.connect = connect_v11,
+	.isend = send_profiled,
+	.irecv = recv_profiled,
+	.makeVDevice = NULL,
+	.finalize = finalize,
+	.setNetAttr = NULL,
 };

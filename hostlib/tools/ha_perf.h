@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hostlib/nccl/abi.h"
 #include "hostlib/tools/ha_perf_net.h"
 #include "hostlib/tools/ha_perf_stream.h"
 #include "lib/base/err.h"
 #include "lib/net/hostport.h"
 
 #define HA_PERF_MAX_CHANNELS 32
+#define HA_PERF_MAX_COMMS    16
 #define HA_PERF_MAX_BYTES    (1ull << 30)
 #define HA_PERF_MAX_GAPS     4096
 #define HA_PERF_SIZE_FACTOR  4
@@ -24,7 +26,7 @@
  * block for up to limit_ms.
  */
 
-#define HA_PERF_MAX_RANKS 4
+#define HA_PERF_MAX_RANKS 8
 
 struct ha_bootstrap {
 	unsigned int rank, ranks, limit_ms;
@@ -58,6 +60,11 @@ struct ha_perf_opts {
 	unsigned int gap_ms /* 0: list none */, max_call_ms /* 0: no limit */;
 	uint64_t bytes /* 0: min to max */, min_bytes, max_bytes;
 	bool json, one_listen, service_thread;
+	/* options of CollNet: `mode` is HA_PERF_RING then */
+	bool collnet;
+	unsigned int comms, cycles;
+	enum ha_nccl_dtype dtype;
+	enum ha_nccl_op op;
 	struct ha_stream_opts stream;
 };
 
@@ -117,6 +124,10 @@ void ha_perf_give_way(const struct ha_perf *perf);
 int ha_perf_check_progress(struct ha_perf *perf, const char *what);
 int ha_perf_wait(struct ha_perf *perf);
 
+/* Prints a line of the plugin's log, if NCCL_DEBUG says so. */
+void ha_perf_plugin_log(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
+			int line, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
 /* ha_perf_match.c: finds out to which channel each comm belongs, if a single listen has accepted
  * all comms. Returns 0 or -errno. */
 int ha_perf_match(struct ha_perf *perf);
@@ -138,6 +149,26 @@ void ha_ring_begin(struct ha_perf *perf, uint64_t bytes, uint64_t iteration);
 int ha_ring_advance(struct ha_perf *perf);
 bool ha_ring_complete(const struct ha_perf *perf);
 int ha_ring_check(struct ha_perf *perf, uint64_t iteration);
+
+/* ha_perf_coll.c: --collnet. ha_perf_coll_open() finds the other ranks, sets up and connects the
+ * communicators, and ha_perf_coll_close() closes what there is of them. The other functions are
+ * those of a ring, for one vector in each communicator. */
+int ha_perf_coll_open(struct ha_perf *perf);
+int ha_perf_coll_close(struct ha_perf *perf);
+void ha_perf_coll_begin(struct ha_perf *perf, uint64_t bytes, uint64_t iteration);
+int ha_perf_coll_advance(struct ha_perf *perf);
+bool ha_perf_coll_complete(const struct ha_perf *perf);
+int ha_perf_coll_check(struct ha_perf *perf, uint64_t iteration);
+
+/* ha_perf_ring.c: the elements of vectors of CollNet. Element i of a rank's vector is a small
+ * number, so that the result is exact in each type. */
+size_t ha_element_bytes(enum ha_nccl_dtype dtype);
+uint64_t ha_element_value(const struct ha_perf_opts *opts, unsigned int comm, unsigned int rank,
+			  uint64_t i, uint64_t iteration);
+uint64_t ha_element_expected(const struct ha_perf_opts *opts, unsigned int comm, uint64_t i,
+			     uint64_t iteration);
+/* Writes a small natural number as an element of this type. */
+void ha_element_put(enum ha_nccl_dtype dtype, uint8_t *at, uint64_t v);
 
 /* ha_perf_report.c: these functions print the head, a row for each size, and the end of the
  * report. */

@@ -25,10 +25,8 @@ static void read_log_level(void)
 			log_level = i;
 }
 
-__attribute__((format(printf, 5, 6))) static void plugin_log(enum ha_nccl_log_level level,
-							     unsigned long subsystems,
-							     const char *file, int line,
-							     const char *format, ...)
+void ha_perf_plugin_log(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
+			int line, const char *format, ...)
 {
 	char text[512];
 	va_list ap;
@@ -299,7 +297,9 @@ int ha_perf_open(struct ha_perf *perf)
 		err = inc_err_set(&perf->net.err, ENOTSUP,
 				  "optional completions need version 9 or later");
 	if (!err)
-		err = ha_net_init(&perf->net, plugin_log);
+		err = ha_net_init(&perf->net, ha_perf_plugin_log);
+	if (opts->collnet)
+		return err ? err : ha_perf_coll_open(perf);
 	if (!err)
 		err = check_device(perf);
 	if (!err)
@@ -323,7 +323,7 @@ int ha_perf_open(struct ha_perf *perf)
 
 int ha_perf_close(struct ha_perf *perf)
 {
-	int err = stop_service(perf);
+	int err = perf->opts.collnet ? ha_perf_coll_close(perf) : stop_service(perf);
 
 	for (unsigned int i = 0; i < perf->nstreams; i++) {
 		const int more = ha_stream_close(&perf->streams[i]);

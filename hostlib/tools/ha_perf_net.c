@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf_net.h"
 
 #define V8_P2P_BYTES (1ull << 30) /* largest message that NCCL assumes for devices of version 8 */
@@ -29,7 +28,7 @@ const char *ha_net_call_name(enum ha_net_call call)
 	return call_names[call];
 }
 
-static int finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_ns,
+int ha_net_finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_ns,
 		  enum ha_nccl_result result)
 {
 	const uint64_t took_ns = inc_now_ns() - began_at_ns;
@@ -44,15 +43,6 @@ static int finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_n
 				   result_names[result]);
 	return inc_err_set(&net->err, EIO, "%s: result %d", call_names[call], (int)result);
 }
-
-/* Evaluates a call of the plugin, and measures its time. The clock is read in a statement of its
- * own, because arguments are evaluated in no defined order. */
-#define TIMED(net, name, expression)                               \
-	({                                                         \
-		const uint64_t began_at_ns_ = inc_now_ns();        \
-		const enum ha_nccl_result result_ = (expression);  \
-		finish(net, HA_NET_##name, began_at_ns_, result_); \
-	})
 
 int ha_net_open(struct ha_net *net, const char *path, unsigned int api)
 {
@@ -87,12 +77,13 @@ int ha_net_init(struct ha_net *net, ha_nccl_logger logger)
 	int err;
 
 	memset(&net->attr, 0xff, sizeof(net->attr));
-	if (net->api == 11)
-		err = TIMED(net, init, net->v11->init(&net->context, 1, &config, logger, NULL));
+	if (net->api >= 11)
+		err = HA_NET_TIMED(net, init,
+				   net->v11->init(&net->context, 1, &config, logger, NULL));
 	else if (net->api == 10)
-		err = TIMED(net, init, net->v10->init(logger, NULL));
+		err = HA_NET_TIMED(net, init, net->v10->init(logger, NULL));
 	else
-		err = TIMED(net, init, net->v8->init(logger));
+		err = HA_NET_TIMED(net, init, net->v8->init(logger));
 	net->ready = !err;
 	return err;
 }
@@ -102,13 +93,13 @@ int ha_net_finalize(struct ha_net *net)
 	if (!net->ready || net->api < 11)
 		return 0;
 	net->ready = false;
-	return TIMED(net, finalize, net->v11->finalize(net->context));
+	return HA_NET_TIMED(net, finalize, net->v11->finalize(net->context));
 }
 
 int ha_net_devices(struct ha_net *net, int *ndev)
 {
 	*ndev = 0;
-	return TIMED(net, devices, net->v8->devices(ndev));
+	return HA_NET_TIMED(net, devices, net->v8->devices(ndev));
 }
 
 #define TAKE_PROPERTIES(out, from, most)                                        \
@@ -139,16 +130,20 @@ int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out
 	struct ha_nccl_properties_v8 v8 = {};
 	struct ha_nccl_properties_v9 v9 = {};
 	struct ha_nccl_properties_v11 v11 = {};
+	struct ha_nccl_properties_v12 v12 = {};
 	int err;
 
-	if (net->api == 11) {
-		err = TIMED(net, getProperties, net->v11->getProperties(dev, &v11));
+	if (net->api == 12) {
+		err = HA_NET_TIMED(net, getProperties, net->v12->getProperties(dev, &v12));
+		TAKE_PROPERTIES(out, v12, v12.max_p2p_bytes);
+	} else if (net->api == 11) {
+		err = HA_NET_TIMED(net, getProperties, net->v11->getProperties(dev, &v11));
 		TAKE_PROPERTIES(out, v11, v11.max_p2p_bytes);
 	} else if (net->api >= 9) {
-		err = TIMED(net, getProperties, net->v9->getProperties(dev, &v9));
+		err = HA_NET_TIMED(net, getProperties, net->v9->getProperties(dev, &v9));
 		TAKE_PROPERTIES(out, v9, v9.max_p2p_bytes);
 	} else {
-		err = TIMED(net, getProperties, net->v8->getProperties(dev, &v8));
+		err = HA_NET_TIMED(net, getProperties, net->v8->getProperties(dev, &v8));
 		TAKE_PROPERTIES(out, v8, V8_P2P_BYTES);
 	}
 	return err ? err : refuse_properties(net, dev, out);
@@ -157,15 +152,19 @@ int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out
 /* Asks the plugin to merge devices. NCCL 2.24 and 2.25, which use version 9, give up if the plugin
  * returns ncclInvalidUsage. After any other error, and in all other releases, NCCL uses the devices
  * unmerged. */
-int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged)
+int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice_v12 *parts, bool *merged)
 {
+	/* up to version 11 the struct is the beginning of that of version 12, with fewer devices */
+	struct ha_nccl_vdevice *old = (struct ha_nccl_vdevice *)parts;
 	enum ha_nccl_result result;
 	int dev = 0, err;
 
 	*merged = false;
 	if (net->api < 9 || !net->v9->makeVDevice)
 		return 0;
-	err = TIMED(net, makeVDevice, result = net->v9->makeVDevice(&dev, parts));
+	err = HA_NET_TIMED(net, makeVDevice,
+			   result = net->api == 12 ? net->v12->makeVDevice(&dev, parts)
+						   : net->v9->makeVDevice(&dev, old));
 	*merged = !err;
 	return net->api == 9 && result == HA_NCCL_INVALID_USAGE ? err : 0;
 }
@@ -174,8 +173,8 @@ static void hint(struct ha_net *net, const struct ha_nccl_attr *attr)
 {
 	struct ha_nccl_attr copy = net->attr = *attr;
 
-	if (net->api == 11 && net->v11->setNetAttr)
-		(void)TIMED(net, setNetAttr, net->v11->setNetAttr(net->context, &copy));
+	if (net->api >= 11 && net->v11->setNetAttr)
+		(void)HA_NET_TIMED(net, setNetAttr, net->v11->setNetAttr(net->context, &copy));
 }
 
 void ha_net_hint_connect(struct ha_net *net)
@@ -198,9 +197,9 @@ void ha_net_hint_transfer(struct ha_net *net, bool sends)
 
 int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm)
 {
-	if (net->api == 11)
-		return TIMED(net, listen, net->v11->listen(net->context, dev, handle, comm));
-	return TIMED(net, listen, net->v8->listen(dev, handle, comm));
+	if (net->api >= 11)
+		return HA_NET_TIMED(net, listen, net->v11->listen(net->context, dev, handle, comm));
+	return HA_NET_TIMED(net, listen, net->v8->listen(dev, handle, comm));
 }
 
 /* Rejects a device handle that the plugin has returned. A device without GPU support must not
@@ -220,13 +219,14 @@ int ha_net_connect(struct ha_net *net, int dev, void *handle, void **comm)
 	int err;
 
 	*comm = NULL;
-	if (net->api == 11)
-		err = TIMED(net, connect,
-			    net->v11->connect(net->context, dev, handle, comm, &device));
+	if (net->api >= 11)
+		err = HA_NET_TIMED(net, connect,
+				   net->v11->connect(net->context, dev, handle, comm, &device));
 	else if (net->api == 10)
-		err = TIMED(net, connect, net->v10->connect(dev, &config, handle, comm, &device));
+		err = HA_NET_TIMED(net, connect,
+				   net->v10->connect(dev, &config, handle, comm, &device));
 	else
-		err = TIMED(net, connect, net->v8->connect(dev, handle, comm, &device));
+		err = HA_NET_TIMED(net, connect, net->v8->connect(dev, handle, comm, &device));
 	return err ? err : refuse_handle(net, "connect", device);
 }
 
@@ -236,29 +236,32 @@ int ha_net_accept(struct ha_net *net, void *listen, void **comm)
 	int err;
 
 	*comm = NULL;
-	err = TIMED(net, accept, net->v8->accept(listen, comm, &device));
+	err = HA_NET_TIMED(net, accept, net->v8->accept(listen, comm, &device));
 	return err ? err : refuse_handle(net, "accept", device);
 }
 
 int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle)
 {
-	return TIMED(net, regMr, net->v8->regMr(comm, data, size, HA_NCCL_PTR_HOST, mhandle));
+	return HA_NET_TIMED(net, regMr,
+			    net->v8->regMr(comm, data, size, HA_NCCL_PTR_HOST, mhandle));
 }
 
 int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle)
 {
-	return TIMED(net, deregMr, net->v8->deregMr(comm, mhandle));
+	return HA_NET_TIMED(net, deregMr, net->v8->deregMr(comm, mhandle));
 }
 
 int ha_net_isend(struct ha_net *net, void *comm, void *data, size_t size, int tag, void *mhandle,
 		 void **request)
 {
 	if (net->api >= 10)
-		return TIMED(net, isend,
-			     net->v10->isend(comm, data, size, tag, mhandle, NULL, request));
+		return HA_NET_TIMED(net, isend,
+				    net->v10->isend(comm, data, size, tag, mhandle, NULL, request));
 	if (net->api == 9)
-		return TIMED(net, isend, net->v9->isend(comm, data, size, tag, mhandle, request));
-	return TIMED(net, isend, net->v8->isend(comm, data, (int)size, tag, mhandle, request));
+		return HA_NET_TIMED(net, isend,
+				    net->v9->isend(comm, data, size, tag, mhandle, request));
+	return HA_NET_TIMED(net, isend,
+			    net->v8->isend(comm, data, (int)size, tag, mhandle, request));
 }
 
 int ha_net_irecv(struct ha_net *net, void *comm, int n, void **data, size_t size, int *tags,
@@ -274,13 +277,14 @@ int ha_net_irecv(struct ha_net *net, void *comm, int n, void **data, size_t size
 		old_sizes[i] = (int)size;
 	}
 	if (net->api >= 10)
-		return TIMED(
+		return HA_NET_TIMED(
 			net, irecv,
 			net->v10->irecv(comm, n, data, sizes, tags, mhandles, phandles, request));
 	if (net->api == 9)
-		return TIMED(net, irecv,
-			     net->v9->irecv(comm, n, data, sizes, tags, mhandles, request));
-	return TIMED(net, irecv, net->v8->irecv(comm, n, data, old_sizes, tags, mhandles, request));
+		return HA_NET_TIMED(net, irecv,
+				    net->v9->irecv(comm, n, data, sizes, tags, mhandles, request));
+	return HA_NET_TIMED(net, irecv,
+			    net->v8->irecv(comm, n, data, old_sizes, tags, mhandles, request));
 }
 
 int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes, void *mhandle,
@@ -291,7 +295,7 @@ int ha_net_iflush(struct ha_net *net, void *comm, int n, void **data, int *sizes
 	for (int i = 0; i < n; i++)
 		mhandles[i] = mhandle;
 	*request = NULL;
-	return TIMED(net, iflush, net->v8->iflush(comm, n, data, sizes, mhandles, request));
+	return HA_NET_TIMED(net, iflush, net->v8->iflush(comm, n, data, sizes, mhandles, request));
 }
 
 int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes)
@@ -299,7 +303,7 @@ int ha_net_test(struct ha_net *net, void *request, int *done, int *sizes)
 	int err;
 
 	*done = true;
-	err = TIMED(net, test, net->v8->test(request, done, sizes));
+	err = HA_NET_TIMED(net, test, net->v8->test(request, done, sizes));
 	if (err)
 		*done = false;
 	return err;
@@ -309,20 +313,20 @@ int ha_net_consumed(struct ha_net *net, void *comm, int n, void *request)
 {
 	if (!net->v8->irecvConsumed)
 		return 0;
-	return TIMED(net, irecvConsumed, net->v8->irecvConsumed(comm, n, request));
+	return HA_NET_TIMED(net, irecvConsumed, net->v8->irecvConsumed(comm, n, request));
 }
 
 int ha_net_close_send(struct ha_net *net, void *comm)
 {
-	return TIMED(net, closeSend, net->v8->closeSend(comm));
+	return HA_NET_TIMED(net, closeSend, net->v8->closeSend(comm));
 }
 
 int ha_net_close_recv(struct ha_net *net, void *comm)
 {
-	return TIMED(net, closeRecv, net->v8->closeRecv(comm));
+	return HA_NET_TIMED(net, closeRecv, net->v8->closeRecv(comm));
 }
 
 int ha_net_close_listen(struct ha_net *net, void *comm)
 {
-	return TIMED(net, closeListen, net->v8->closeListen(comm));
+	return HA_NET_TIMED(net, closeListen, net->v8->closeListen(comm));
 }

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/nccl/abi.h"
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 
 /* The calls of a plugin, as NCCL names them. */
@@ -38,6 +39,9 @@
 	_(closeSend)     \
 	_(closeRecv)     \
 	_(closeListen)   \
+	_(reduceSupport) \
+	_(iallreduce)    \
+	_(closeColl)     \
 	_(finalize)
 
 #define _(name) HA_NET_##name,
@@ -45,7 +49,7 @@ enum ha_net_call { HA_NET_CALLS(_) HA_NET_NCALLS };
 #undef _
 
 #define HA_NET_OLDEST    8
-#define HA_NET_NEWEST    11
+#define HA_NET_NEWEST    12
 #define HA_NET_MAX_GROUP 8
 
 struct ha_net {
@@ -57,11 +61,13 @@ struct ha_net {
 		const struct ha_nccl_net_v8 *v8;
 		const struct ha_nccl_net_v9 *v9;
 		const struct ha_nccl_net_v10 *v10;
+		/* v11 is also used for version 12, whose functions have the same arguments */
 		const struct ha_nccl_net_v11 *v11;
+		const struct ha_nccl_net_v12 *v12;
 	};
-	void *context; /* v11 */
+	void *context; /* v11 and v12 */
 	bool ready;    /* init has succeeded */
-	/* argument with which setNetAttr was last called, in version 11 of the interface */
+	/* argument with which setNetAttr was last called, from version 11 of the interface on */
 	struct ha_nccl_attr attr;
 	struct {
 		uint64_t count, max_ns;
@@ -80,6 +86,20 @@ struct ha_net_properties {
 
 const char *ha_net_call_name(enum ha_net_call call);
 
+/* Ends a call: records its time, and converts its result to 0 or -EIO with the reason in
+ * net->err. */
+int ha_net_finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_ns,
+		  enum ha_nccl_result result);
+
+/* Evaluates a call of the plugin, and measures its time. The clock is read in a statement of its
+ * own, because arguments are evaluated in no defined order. */
+#define HA_NET_TIMED(net, name, expression)                               \
+	({                                                                \
+		const uint64_t began_at_ns_ = inc_now_ns();               \
+		const enum ha_nccl_result result_ = (expression);         \
+		ha_net_finish(net, HA_NET_##name, began_at_ns_, result_); \
+	})
+
 /* Loads a plugin with this version of the interface, or with the newest one that it has if api is
  * 0. Returns 0, or -errno with the reason in net->err. The functions below return 0, or -EIO with
  * the reason in net->err. ha_net_close() accepts a net of zeros. */
@@ -97,7 +117,7 @@ int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out
 int ha_survey(struct ha_net *net, int *ndev);
 /* Asks the plugin to merge several devices into one. *merged tells whether the plugin has done so.
  * A refusal is an error only if NCCL with this version of the interface would give up. */
-int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice *parts, bool *merged);
+int ha_net_merge(struct ha_net *net, struct ha_nccl_vdevice_v12 *parts, bool *merged);
 /* These functions call setNetAttr as NCCL does: before connect and accept, and before the first
  * isend and irecv. NCCL ignores the result. */
 void ha_net_hint_connect(struct ha_net *net);

@@ -15,6 +15,24 @@ static int take_root(void *root, const char *text, struct inc_err *err)
 static const struct inc_opt_word modes[] = {
 	{"pair", HA_PERF_PAIR}, {"ring", HA_PERF_RING}, {"group", HA_PERF_GROUP}, {}};
 
+static const struct inc_opt_word dtypes[] = {{"int8", HA_NCCL_INT8},
+					     {"uint8", HA_NCCL_UINT8},
+					     {"int32", HA_NCCL_INT32},
+					     {"uint32", HA_NCCL_UINT32},
+					     {"int64", HA_NCCL_INT64},
+					     {"uint64", HA_NCCL_UINT64},
+					     {"float16", HA_NCCL_FLOAT16},
+					     {"float32", HA_NCCL_FLOAT32},
+					     {"float64", HA_NCCL_FLOAT64},
+					     {"bfloat16", HA_NCCL_BFLOAT16},
+					     {}};
+
+static const struct inc_opt_word operators[] = {{"sum", HA_NCCL_SUM},
+						{"prod", HA_NCCL_PROD},
+						{"max", HA_NCCL_MAX},
+						{"min", HA_NCCL_MIN},
+						{}};
+
 static const struct inc_opt options[] = {
 	{.value = "MODE", .preset = "pair", INC_OPT_WORD(struct ha_perf_opts, mode, modes)},
 	{.name = "plugin",
@@ -24,7 +42,7 @@ static const struct inc_opt options[] = {
 	 INC_OPT_TEXT(struct ha_perf_opts, plugin, inc_path_check)},
 	{.name = "api",
 	 .value = "VERSION",
-	 .help = "8 to 11, the version of the interface; else the newest that the plugin has",
+	 .help = "8 to 12, the version of the interface; else the newest that the plugin has",
 	 INC_OPT_NUMBER(struct ha_perf_opts, api, HA_NET_OLDEST, HA_NET_NEWEST)},
 	{.name = "rank",
 	 .value = "R",
@@ -34,7 +52,7 @@ static const struct inc_opt options[] = {
 	{.name = "ranks",
 	 .value = "N",
 	 .preset = "2",
-	 .help = "number of ranks: 2, or up to 4 in a ring",
+	 .help = "number of ranks: 2, or up to 8 in a ring or with --collnet",
 	 INC_OPT_NUMBER(struct ha_perf_opts, ranks, 2, HA_PERF_MAX_RANKS)},
 	{.name = "root",
 	 .value = "HOST:PORT",
@@ -93,6 +111,29 @@ static const struct inc_opt options[] = {
 	 .preset = "4",
 	 .help = "receives of a group in mode group",
 	 INC_OPT_NUMBER(struct ha_perf_opts, stream.group, 1, HA_NET_MAX_GROUP)},
+	{.name = "collnet",
+	 .help = "AllReduce in the switches instead: a rank is a node, and MODE has no meaning",
+	 INC_OPT_FLAG(struct ha_perf_opts, collnet)},
+	{.name = "comms",
+	 .value = "N",
+	 .preset = "1",
+	 .help = "communicators of --collnet, which all reduce at the same time",
+	 INC_OPT_NUMBER(struct ha_perf_opts, comms, 1, HA_PERF_MAX_COMMS)},
+	{.name = "cycles",
+	 .value = "N",
+	 .preset = "0",
+	 .help = "--collnet: connect and close a communicator so many times before",
+	 INC_OPT_NUMBER(struct ha_perf_opts, cycles, 0, 1000000)},
+	{.name = "dtype",
+	 .value = "TYPE",
+	 .preset = "float32",
+	 .help = "type of the elements with --collnet",
+	 INC_OPT_WORD(struct ha_perf_opts, dtype, dtypes)},
+	{.name = "op",
+	 .value = "OP",
+	 .preset = "sum",
+	 .help = "operator with --collnet",
+	 INC_OPT_WORD(struct ha_perf_opts, op, operators)},
 	{.name = "dev",
 	 .value = "N",
 	 .preset = "0",
@@ -134,10 +175,16 @@ static int check(void *settings)
 	const uint64_t first = opts->bytes ? opts->bytes : opts->min_bytes;
 	const uint64_t last = opts->bytes ? opts->bytes : opts->max_bytes;
 
+	if (opts->collnet)
+		opts->mode = HA_PERF_RING;
 	if (opts->rank >= opts->ranks)
 		return inc_usage("--rank %u of %u", opts->rank, opts->ranks);
 	if (opts->mode != HA_PERF_RING && opts->ranks != 2)
 		return inc_usage("--ranks %u: only a ring has more than 2", opts->ranks);
+	if (opts->collnet && (first % 8 || last % 8))
+		return inc_usage("--collnet: sizes must be multiples of 8 bytes");
+	if (opts->collnet && (opts->one_listen || opts->service_thread))
+		return inc_usage("--collnet: no --one-listen and no --service-thread");
 	if (!first || first > last)
 		return inc_usage("--min %llu, --max %llu: no size", (unsigned long long)first,
 				 (unsigned long long)last);
@@ -159,8 +206,9 @@ static const struct inc_program program = {
 		 "messages in host memory and times them. With --check it reports by name each "
 		 "message that is lost, doubled, out of order, torn, of a wrong size or written "
 		 "late. MODE pair: rank 0 sends, rank 1 receives; group: the same with grouped "
-		 "receives of several tags; ring: the all-reduce of a vector over all ranks. All "
-		 "ranks run it with the same options.",
+		 "receives of several tags; ring: the all-reduce of a vector over all ranks. "
+		 "--collnet: the same by the plugin's CollNet. All ranks run it with the same "
+		 "options.",
 	.groups = {{options, 0}},
 	.notes = "The longest time between two completions is the stall: after a failure, how "
 		 "long data did not flow. Gaps count from the start, whose time of day is "

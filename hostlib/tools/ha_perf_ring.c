@@ -197,3 +197,65 @@ int ha_ring_check(struct ha_perf *perf, uint64_t iteration)
 	}
 	return 0;
 }
+
+/* ---- elements of CollNet -------------------------------------------------------------------- */
+
+size_t ha_element_bytes(enum ha_nccl_dtype dtype)
+{
+	static const size_t sizes[HA_NCCL_NDTYPES] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+	return sizes[dtype];
+}
+
+uint64_t ha_element_value(const struct ha_perf_opts *opts, unsigned int comm, unsigned int rank,
+			  uint64_t i, uint64_t iteration)
+{
+	if (opts->op == HA_NCCL_PROD)
+		return 1 + ((i + rank + iteration + comm) & 1);
+	return 1 + (i * 7 + rank * 5 + iteration * 3 + comm) % 4;
+}
+
+uint64_t ha_element_expected(const struct ha_perf_opts *opts, unsigned int comm, uint64_t i,
+			     uint64_t iteration)
+{
+	uint64_t all = ha_element_value(opts, comm, 0, i, iteration);
+
+	for (unsigned int r = 1; r < opts->ranks; r++) {
+		const uint64_t v = ha_element_value(opts, comm, r, i, iteration);
+
+		all = opts->op == HA_NCCL_SUM                  ? all + v
+		      : opts->op == HA_NCCL_PROD               ? all * v
+		      : (opts->op == HA_NCCL_MAX) == (v > all) ? v
+							       : all;
+	}
+	return all;
+}
+
+void ha_element_put(enum ha_nccl_dtype dtype, uint8_t *at, uint64_t v)
+{
+	const float f = (float)v;
+	const double d = (double)v;
+	uint32_t bits;
+	uint16_t half;
+
+	memcpy(&bits, &f, sizeof(bits));
+	switch (dtype) {
+	case HA_NCCL_FLOAT64:
+		memcpy(at, &d, sizeof(d));
+		return;
+	case HA_NCCL_FLOAT32:
+		memcpy(at, &f, sizeof(f));
+		return;
+	case HA_NCCL_BFLOAT16:
+		half = (uint16_t)(bits >> 16);
+		break;
+	case HA_NCCL_FLOAT16:
+		/* the exponents of float32 and float16 differ by 127 - 15 */
+		half = v ? (uint16_t)((bits >> 13) - ((127 - 15) << 10)) : 0;
+		break;
+	default:
+		memcpy(at, &v, ha_element_bytes(dtype));
+		return;
+	}
+	memcpy(at, &half, sizeof(half));
+}

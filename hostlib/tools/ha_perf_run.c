@@ -163,16 +163,27 @@ static int run_messages(struct ha_perf *perf, uint64_t bytes, unsigned int iters
 	return 0;
 }
 
-static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bool timed)
+/* The functions of a vector that all ranks reduce. */
+static const struct vector {
+	void (*begin)(struct ha_perf *perf, uint64_t bytes, uint64_t iteration);
+	bool (*complete)(const struct ha_perf *perf);
+	int (*advance)(struct ha_perf *perf);
+	int (*check)(struct ha_perf *perf, uint64_t iteration);
+} ring = {ha_ring_begin, ha_ring_complete, ha_ring_advance, ha_ring_check},
+  collnet = {ha_perf_coll_begin, ha_perf_coll_complete, ha_perf_coll_advance, ha_perf_coll_check};
+
+static int run_vectors(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bool timed)
 {
+	const struct vector *vector = perf->opts.collnet ? &collnet : &ring;
+
 	for (unsigned int i = 0; i < iters; i++) {
 		uint64_t begin_ns;
 		int err = 0;
 
-		ha_ring_begin(perf, bytes, i);
+		vector->begin(perf, bytes, i);
 		perf->moved_at_ns = begin_ns = inc_now_ns();
-		while (!ha_ring_complete(perf) && !err) {
-			const int n = ha_ring_advance(perf);
+		while (!vector->complete(perf) && !err) {
+			const int n = vector->advance(perf);
 
 			if (n < 0)
 				return n;
@@ -185,7 +196,7 @@ static int run_ring(struct ha_perf *perf, uint64_t bytes, unsigned int iters, bo
 		if (!err && timed)
 			err = note_iteration(perf, inc_now_ns() - begin_ns);
 		if (!err && perf->opts.stream.check)
-			err = ha_ring_check(perf, i);
+			err = vector->check(perf, i);
 		if (err)
 			return err;
 	}
@@ -212,7 +223,7 @@ static int run_round(struct ha_perf *perf, uint64_t bytes, unsigned int iters, b
 	if (err)
 		return err;
 	perf->moved_at_ns = begin_ns = inc_now_ns();
-	err = perf->opts.mode == HA_PERF_RING ? run_ring(perf, bytes, iters, timed)
+	err = perf->opts.mode == HA_PERF_RING ? run_vectors(perf, bytes, iters, timed)
 					      : run_messages(perf, bytes, iters, timed);
 	if (timed)
 		perf->times.total_ns += perf->moved_at_ns - begin_ns;

@@ -34,15 +34,17 @@ static bool on_one_card(const struct ha_net_properties *a, const struct ha_net_p
  * merge some devices, those behind the first are tried again without it. */
 static int merge_cards(struct ha_net *net, const struct ha_net_properties *props, int ndev)
 {
+	const int most =
+		net->api < 12 ? HA_NCCL_MAX_DEVICES_PER_NIC : HA_NCCL_MAX_DEVICES_PER_NIC_V12;
 	bool *placed = calloc(ndev, sizeof(*placed)), merged;
 	int err = placed ? 0 : inc_err_set(&net->err, ENOMEM, "no memory for %d devices", ndev);
 
 	for (int i = 0; i < ndev && !err; i++) {
-		struct ha_nccl_vdevice parts = {.ndevs = 1, .devs = {i}};
+		struct ha_nccl_vdevice_v12 parts = {.ndevs = 1, .devs = {i}};
 
 		if (placed[i])
 			continue;
-		for (int j = i + 1; j < ndev && parts.ndevs < HA_NCCL_MAX_DEVICES_PER_NIC; j++)
+		for (int j = i + 1; j < ndev && parts.ndevs < most; j++)
 			if (!placed[j] && on_one_card(&props[i], &props[j]))
 				parts.devs[parts.ndevs++] = j;
 		if (parts.ndevs == 1 && net->api != 9)

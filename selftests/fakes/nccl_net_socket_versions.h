@@ -37,6 +37,22 @@ static enum ha_nccl_result properties_v11(int dev, struct ha_nccl_properties_v11
 	return HA_NCCL_SUCCESS;
 }
 
+static enum ha_nccl_result properties_v12(int dev, struct ha_nccl_properties_v12 *out)
+{
+	*out = (struct ha_nccl_properties_v12){PROPERTIES,
+					       .max_p2p_bytes = max_bytes(),
+					       .max_coll_bytes = INT_MAX,
+					       .max_multi_request_size = 1,
+					       .rail_id = HA_NCCL_ID_UNDEF,
+					       .plane_id = HA_NCCL_ID_UNDEF};
+	return HA_NCCL_SUCCESS;
+}
+
+static enum ha_nccl_result merge_v12(int *dev, struct ha_nccl_vdevice_v12 *parts)
+{
+	return merge(dev, NULL);
+}
+
 static enum ha_nccl_result init_v8(ha_nccl_logger logger)
 {
 	logger(HA_NCCL_LOG_INFO, HA_NCCL_LOG_NET, __FILE__, __LINE__, "socket_net");
@@ -152,6 +168,7 @@ extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
 extern const struct ha_nccl_net_v10 ncclNetPlugin_v10;
 extern const struct ha_nccl_net_v11 ncclNetPlugin_v11;
+extern const struct ha_nccl_net_v12 ncclNetPlugin_v12;
 
 EXPORT const struct ha_nccl_net_v8 ncclNetPlugin_v8 = {COMMON,
 						       .init = init_v8,
@@ -184,6 +201,16 @@ EXPORT const struct ha_nccl_net_v11 ncclNetPlugin_v11 = {COMMON,
 							 .isend = isend_v10,
 							 .irecv = irecv_v10,
 							 .makeVDevice = merge,
+							 .finalize = finalize_v11,
+							 .setNetAttr = hint_v11};
+EXPORT const struct ha_nccl_net_v12 ncclNetPlugin_v12 = {COMMON,
+							 .init = init_v11,
+							 .getProperties = properties_v12,
+							 .listen = listen_v11,
+							 .connect = connect_v11,
+							 .isend = isend_v10,
+							 .irecv = irecv_v10,
+							 .makeVDevice = merge_v12,
 							 .finalize = finalize_v11,
 							 .setNetAttr = hint_v11};
 

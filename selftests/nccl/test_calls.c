@@ -30,6 +30,7 @@ extern const struct ha_nccl_net_v8 ncclNetPlugin_v8;
 extern const struct ha_nccl_net_v9 ncclNetPlugin_v9;
 extern const struct ha_nccl_net_v10 ncclNetPlugin_v10;
 extern const struct ha_nccl_net_v11 ncclNetPlugin_v11;
+extern const struct ha_nccl_net_v12 ncclNetPlugin_v12;
 
 static const struct {
 	unsigned int api;
@@ -40,6 +41,7 @@ static const struct {
 	{9, &ncclNetPlugin_v9, sizeof(ncclNetPlugin_v9)},
 	{10, &ncclNetPlugin_v10, sizeof(ncclNetPlugin_v10)},
 	{11, &ncclNetPlugin_v11, sizeof(ncclNetPlugin_v11)},
+	{12, &ncclNetPlugin_v12, sizeof(ncclNetPlugin_v12)},
 };
 #define VERSIONS (sizeof(versions) / sizeof(versions[0]))
 
@@ -54,6 +56,7 @@ struct job {
 		struct ha_nccl_net_v8 v8;
 		struct ha_nccl_net_v9 v9;
 		struct ha_nccl_net_v11 v11;
+		struct ha_nccl_net_v12 v12;
 	} table; /* table of the plugin, in which a test may replace a function by one that fails */
 };
 

@@ -107,7 +107,7 @@ static void bounds(void **state)
 		assert_true(setting->least <= setting->def && setting->def <= setting->most);
 		n++;
 	}
-	assert_int_equal(n, 17);
+	assert_int_equal(n, 18);
 }
 
 static void no_numbers(void **state)
@@ -127,6 +127,10 @@ static void no_numbers(void **state)
 	}
 	assert_int_equal(read_with("HA_NCCL_POLL_BATCH", "", &config, &err), 0);
 	assert_int_equal(config.poll_batch, 32);
+	assert_int_equal(read_with("HA_NCCL_TRANSPORT", "tcp", &config, &err), -EINVAL);
+	assert_string_equal(err.msg, "HA_NCCL_TRANSPORT: 'tcp' is not one of verbs, soft");
+	assert_int_equal(read_with("HA_NCCL_TRANSPORT", "soft", &config, &err), 0);
+	assert_string_equal(config.transport, "soft");
 	assert_int_equal(read_with("NCCL_IB_HCA", "", &config, &err), 0);
 	assert_null(config.ib_hca);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The plugin in the form in which NCCL finds it: loaded by its name, with four tables of functions.
- * Only optional functions may be missing. */
+/* The plugin in the form in which NCCL finds it: loaded by its name, with five tables of functions
+ * for the network and five for collectives in it. Only optional functions may be missing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,6 +24,12 @@ static const struct {
 	{"ncclNetPlugin_v9", sizeof(struct ha_nccl_net_v9)},
 	{"ncclNetPlugin_v10", sizeof(struct ha_nccl_net_v10)},
 	{"ncclNetPlugin_v11", sizeof(struct ha_nccl_net_v11)},
+	{"ncclNetPlugin_v12", sizeof(struct ha_nccl_net_v12)},
+	{"ncclCollNetPlugin_v8", sizeof(struct ha_nccl_coll_v8)},
+	{"ncclCollNetPlugin_v9", sizeof(struct ha_nccl_coll_v9)},
+	{"ncclCollNetPlugin_v10", sizeof(struct ha_nccl_coll_v9)},
+	{"ncclCollNetPlugin_v11", sizeof(struct ha_nccl_coll_v11)},
+	{"ncclCollNetPlugin_v12", sizeof(struct ha_nccl_coll_v12)},
 };
 #define N_TABLES (sizeof(tables) / sizeof(tables[0]))
 
@@ -57,7 +64,7 @@ static int unload(void **state)
 	return dlclose(plugin);
 }
 
-/* The dynamic symbol table defines the four tables and no other symbols. */
+/* The dynamic symbol table defines these tables and no other symbols. */
 static void symbols(void **state)
 {
 	char command[PATH_MAX + 64], line[300], name[200];
@@ -88,18 +95,28 @@ static bool may_be_null(size_t k)
 	       k == PLACE(setNetAttr);
 }
 
+/* The same for the tables of collectives. NCCL does not use CollNet for what is NULL. */
+#define COLL_PLACE(member) (offsetof(struct ha_nccl_coll_v11, member) / sizeof(void *))
+static bool may_be_null_coll(size_t k)
+{
+	return k == COLL_PLACE(iallgather) || k == COLL_PLACE(ireducescatter) ||
+	       k == COLL_PLACE(makeVDevice);
+}
+
 /* No required member of a table is NULL. A table consists of pointers only. */
 static void nothing_missing(void **state)
 {
 	void *const *member;
+	bool coll;
 	size_t i, k;
 
 	for (i = 0; i < N_TABLES; i++) {
 		member = dlsym(plugin, tables[i].symbol);
 		assert_non_null(member);
 		assert_string_equal((const char *)member[0], "HA");
+		coll = strstr(tables[i].symbol, "Coll");
 		for (k = 1; k < tables[i].size / sizeof(*member); k++)
-			if (!member[k] != may_be_null(k))
+			if ((member[k] == NULL) != (coll ? may_be_null_coll(k) : may_be_null(k)))
 				fail_msg("%s: member %zu is %sNULL", tables[i].symbol, k,
 					 member[k] ? "not " : "");
 	}
@@ -169,6 +186,90 @@ static void init_and_finalize(void **state)
 	assert_int_equal(v11->finalize(NULL), HA_NCCL_INVALID_ARGUMENT);
 }
 
+/* Returns the number of entries of a folder below /proc/self. */
+static unsigned int count(const char *folder)
+{
+	char path[32];
+	unsigned int n = 0;
+	DIR *at;
+
+	snprintf(path, sizeof(path), "/proc/self/%s", folder);
+	at = opendir(path);
+	assert_non_null(at);
+	while (readdir(at))
+		n++;
+	closedir(at);
+	return n;
+}
+
+/* NCCL calls init and devices of CollNet even where CollNet is off. They start no thread and open
+ * no descriptor, although a controller is known. */
+static void collnet_is_off(void **state)
+{
+	const struct ha_nccl_net_v12 *net = dlsym(plugin, "ncclNetPlugin_v12");
+	const struct ha_nccl_coll_v12 *coll = dlsym(plugin, "ncclCollNetPlugin_v12");
+	struct ha_nccl_properties_v12 props;
+	char handle[HA_NCCL_HANDLE_BYTES];
+	void *context[2] = {NULL, NULL}, *out = NULL;
+	unsigned int threads, fds;
+	int n = -1, same = -1, yes = -1;
+
+	setenv("INCCL_CONTROLLER", "127.0.0.1:1", 1);
+	assert_int_equal(coll->devices(&n), HA_NCCL_INVALID_USAGE);
+	assert_int_equal(net->init(&context[0], 1, NULL, log_line, NULL), 0);
+	assert_int_equal(net->devices(&n), 0);
+	threads = count("task");
+	fds = count("fd");
+	assert_int_equal(coll->init(&context[1], 1, log_line), 0);
+	assert_int_equal(coll->devices(&same), 0);
+	assert_int_equal(same, n);
+	assert_int_equal(coll->reduceSupport(HA_NCCL_FLOAT32, HA_NCCL_SUM, &yes), 0);
+	assert_int_equal(yes, 0);
+	assert_int_equal(coll->getProperties(n, &props), HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(coll->listen(context[1], n, handle, &out), HA_NCCL_INVALID_ARGUMENT);
+	assert_int_equal(count("task"), threads);
+	assert_int_equal(count("fd"), fds);
+	assert_int_equal(net->finalize(context[0]), 0);
+	assert_int_equal(coll->devices(&same), 0);
+	assert_int_equal(coll->finalize(context[1]), 0);
+	assert_int_equal(coll->devices(&same), HA_NCCL_INVALID_USAGE);
+	assert_int_equal(coll->finalize(NULL), HA_NCCL_INVALID_ARGUMENT);
+	unsetenv("INCCL_CONTROLLER");
+}
+
+/* A node that cannot take part says so in its handle, because its listen must not fail. Then
+ * connect fails for all nodes, and a listener that NCCL forgets is freed. */
+static void collnet_connect_fails(void **state)
+{
+	const struct ha_nccl_coll_v12 *coll = dlsym(plugin, "ncclCollNetPlugin_v12");
+	char good[HA_NCCL_HANDLE_BYTES], bad[HA_NCCL_HANDLE_BYTES];
+	void *handles[] = {good, bad}, *context = NULL, *listener = NULL, *comm = handles;
+	int n = 0;
+
+	setenv("HA_NCCL_TRANSPORT", "soft", 1);
+	setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+	assert_int_equal(coll->init(&context, 1, log_line), 0);
+	assert_int_equal(coll->devices(&n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(coll->listen(context, 0, good, &listener), 0);
+	memset(bad, 0, sizeof(bad));
+	assert_int_not_equal(coll->connect(handles, 2, 0, listener, &comm), 0);
+	assert_null(comm);
+	assert_non_null(strstr(last_line, "lo is not used: node 1 uses another plugin"));
+	assert_int_equal(coll->closeListen(listener), 0); /* it has gone, which is allowed */
+	setenv("INCCL_CONTROLLER", "127.0.0.1:1", 1);
+	assert_int_equal(coll->listen(context, 0, bad, &listener), 0);
+	assert_non_null(strstr(last_line, "lo: this node cannot take part: "));
+	comm = handles;
+	assert_int_not_equal(coll->connect(handles, 2, 0, listener, &comm), 0);
+	assert_null(comm);
+	assert_non_null(strstr(last_line, "lo is not used: node 1 cannot take part: "));
+	assert_int_equal(coll->finalize(context), 0);
+	unsetenv("HA_NCCL_TRANSPORT");
+	unsetenv("NCCL_SOCKET_IFNAME");
+	unsetenv("INCCL_CONTROLLER");
+}
+
 static void wrong_arguments(void **state)
 {
 	const struct ha_nccl_net_v8 *v8 = dlsym(plugin, "ncclNetPlugin_v8");
@@ -188,9 +289,13 @@ static void wrong_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(symbols),         cmocka_unit_test(nothing_missing),
-		cmocka_unit_test(init_fails),      cmocka_unit_test(init_and_finalize),
+		cmocka_unit_test(symbols),
+		cmocka_unit_test(nothing_missing),
+		cmocka_unit_test(init_fails),
+		cmocka_unit_test(init_and_finalize),
 		cmocka_unit_test(wrong_arguments),
+		cmocka_unit_test(collnet_is_off),
+		cmocka_unit_test(collnet_connect_fails),
 	};
 
 	return cmocka_run_group_tests_name("tables of the plugin", tests, load, unload);
