@@ -44,15 +44,21 @@ static bool find_first(const struct inc_topology *topo, const struct inc_msg_joi
 int inc_rails_find_host(const struct inc_core *core, const struct inc_msg_join *said,
 			struct inc_join *join, struct inc_err *err)
 {
-	char text[INET_ADDRSTRLEN];
+	char text[INC_MAX_ADDRS * (INET_ADDRSTRLEN + sizeof(", "))] = "";
+	size_t n = 0;
 
 	if (find_first(core->topo, said, inc_topology_host_by_ip, join) ||
 	    find_first(core->topo, said, inc_topology_draining_host, join))
 		return 0;
-	inet_ntop(AF_INET, &said->addrs[said->n_addrs - 1], text, sizeof(text));
-	return inc_err_set(err, EADDRNOTAVAIL, "%s%s is no host of the topology %s", text,
-			   said->n_addrs > 1 ? " (and no other address of this member)" : "",
-			   core->topo->name);
+	for (unsigned int i = 0; i < said->n_addrs; i++) {
+		n += snprintf(text + n, sizeof(text) - n, "%s", i ? ", " : "");
+		inet_ntop(AF_INET, &said->addrs[i], text + n, sizeof(text) - n);
+		n += strlen(text + n);
+	}
+	return inc_err_set(err, EADDRNOTAVAIL,
+			   "no host of the topology %s has %s %s, which this member has",
+			   core->topo->name,
+			   said->n_addrs == 1 ? "the address" : "one of the addresses", text);
 }
 
 /* Finds the NIC of the member's host that has the address. */

@@ -52,8 +52,8 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_counters, NULL)},
 	{"events", "the last events of the switches",
 	 .own = VIEW(false, incctl_print_events, "no switch has reported an event")},
-	{"waiting", "which chunk waits for which rank, since when",
-	 .own = VIEW(false, incctl_print_waiting, "no switch waits for a rank")},
+	{"waiting", "which chunk, group or new communicator waits for which rank, since when",
+	 .own = VIEW(false, incctl_print_waiting, "nothing waits for a rank")},
 	{"status", "version, mode and age of the switches, what is in use",
 	 .own = VIEW(false, incctl_print_status, NULL)},
 	{"tree",
@@ -143,12 +143,12 @@ static const struct inc_opt options[] = {
 	 INC_OPT_FLAG(struct settings, once)},
 	{.name = "port",
 	 .value = "IFNAME",
-	 .help = "check: a port of a switch that does not run yet (repeatable; a running switch "
-		 "names its ports itself)",
+	 .help = "check: a port of a switch that does not run yet; a running switch names its "
+		 "ports itself",
 	 INC_OPT_LIST(struct settings, examine.port, inc_ifname_check)},
 	{.name = "nic",
 	 .value = "IFNAME",
-	 .help = "check: an interface of a host (repeatable)",
+	 .help = "check: an interface of a host",
 	 INC_OPT_LIST(struct settings, examine.nic, inc_ifname_check)},
 	{.name = "topology",
 	 .value = "FILE",
@@ -242,9 +242,9 @@ static size_t count_rows(const json_t *data)
 
 /* Reports on stderr that there is nothing to show. A person could mistake an empty output for a
  * failure, and a program that reads the output needs no other text there. */
-static void note_absence(const struct view *view, const json_t *data)
+static void note_absence(const struct view *view, size_t n_rows)
 {
-	if (view->none && !count_rows(data))
+	if (view->none && !n_rows)
 		fprintf(stderr, "incctl: %s\n", view->none);
 }
 
@@ -264,11 +264,28 @@ static json_t *ask(const struct settings *s, const char *what)
 	return data;
 }
 
+/* Prints which ranks are missing in groups and communicators that have not begun. Only the
+ * controller knows this. Returns the number of lines, or -EIO. */
+static int print_group_waits(const struct settings *s)
+{
+	json_t *groups = s->target.socket ? NULL : ask(s, "groups");
+	size_t n;
+
+	if (s->target.socket)
+		return 0;
+	if (!groups)
+		return -EIO;
+	incctl_printable(groups);
+	n = incctl_print_group_waits(groups);
+	json_decref(groups);
+	return (int)n;
+}
+
 static int run(const struct inc_command *command, const struct settings *s)
 {
 	const struct view *view = command->own;
 	json_t *data = ask(s, command->name), *shown;
-	int ret;
+	int ret, waits = 0;
 
 	if (!data)
 		return 1;
@@ -280,10 +297,12 @@ static int run(const struct inc_command *command, const struct settings *s)
 		incctl_waiting(shown);
 	if (!s->json)
 		view->print(shown);
+	if (view->print == incctl_print_waiting && !s->json)
+		waits = print_group_waits(s);
 	json_decref(shown);
-	ret = flush(judge(view, data, s->check));
-	if (!s->json)
-		note_absence(view, data);
+	ret = flush(waits < 0 ? 1 : judge(view, data, s->check));
+	if (!s->json && waits >= 0)
+		note_absence(view, count_rows(data) + waits);
 	json_decref(data);
 	return ret;
 }
@@ -335,7 +354,7 @@ static int run_tree(const struct view *view, const struct settings *s)
 		incctl_print_tree(trees);
 	ret = flush(judge(&connections, now.data, false));
 	if (!s->json)
-		note_absence(view, trees);
+		note_absence(view, json_array_size(trees));
 out:
 	json_decref(trees);
 	json_decref(before.data);

@@ -107,6 +107,9 @@ void incctl_print_config(const json_t *config);
  * waits for a peer itself. So only the last peer of such a chain stays. */
 void incctl_waiting(json_t *data);
 void incctl_print_waiting(const json_t *data);
+/* Prints what groups and communicators wait for that are not complete yet, from an answer to
+ * "groups". Returns the number of lines. */
+size_t incctl_print_group_waits(const json_t *groups);
 
 /* incctl_tree.c: adds figures of the switches' connections to the edges of the controller's trees.
  * before is an earlier sample, from which rates follow; it may have no data. Returns 0, or -EBADMSG

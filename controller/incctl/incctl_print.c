@@ -384,13 +384,13 @@ void incctl_print_status(const json_t *data)
 	json_t *sw;
 	size_t i;
 
-	begin(&t, "SWITCH VERSION >ABI >UPTIME_S MODE ATTACH CONTROLLER >COMMUNICATORS "
+	begin(&t, "SWITCH VERSION >ABI >UPTIME_S ATTACH CONTROLLER >COMMUNICATORS "
 		  ">CONNECTIONS >ROWS >SLOTS >ROOT_ROWS");
 	json_array_foreach (data, i, sw) {
 		const json_t *d = json_object_get(sw, "data");
 
 		add_field(&t, sw, "switch");
-		add_fields(&t, d, "version abi uptime_s mode attach controller");
+		add_fields(&t, d, "version abi uptime_s attach controller");
 		add_usage(&t, json_object_get(d, "usage"), "communicators");
 		add_usage(&t, json_object_get(d, "usage"), "connections");
 		add_usage(&t, json_object_get(d, "usage"), "rows");

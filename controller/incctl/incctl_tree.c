@@ -128,8 +128,8 @@ const char *incctl_edge_text(const json_t *edge, char *buf, size_t size)
 	return buf;
 }
 
-/* Prints the mode of a switch of the tree as ", termination". The text is "" for a host, or if the
- * mode is unknown. */
+/* Prints the mode of a switch of the tree as ", termination", without the mode if it is unknown,
+ * and with " (not connected)" if the controller has no connection to the switch. "" for a host. */
 static const char *mode_text(const json_t *tree, const char *sw, char *buf, size_t size)
 {
 	const json_t *node;
@@ -137,15 +137,19 @@ static const char *mode_text(const json_t *tree, const char *sw, char *buf, size
 
 	*buf = '\0';
 	json_array_foreach (json_object_get(tree, "nodes"), i, node) {
-		if (strcmp(incctl_text(node, "switch"), sw) == 0 && *incctl_text(node, "mode"))
-			snprintf(buf, size, ", %s", incctl_text(node, "mode"));
+		const char *mode = incctl_text(node, "mode");
+
+		if (strcmp(incctl_text(node, "switch"), sw) != 0)
+			continue;
+		snprintf(buf, size, "%s%s%s", *mode ? ", " : "", mode,
+			 strcmp(incctl_text(node, "state"), "absent") ? "" : " (not connected)");
 	}
 	return buf;
 }
 
 static void print_below(const json_t *tree, const char *sw, unsigned int depth)
 {
-	char figures[120], mode[32];
+	char figures[120], mode[64];
 	json_t *edge;
 	size_t i;
 
@@ -194,7 +198,7 @@ static const char *channel_text(const json_t *tree, char *buf, size_t size)
 void incctl_print_tree(const json_t *trees)
 {
 	json_t *tree, *node;
-	char mode[32], channel[64];
+	char mode[64], channel[64];
 	size_t i, k;
 
 	json_array_foreach (trees, i, tree) {
@@ -210,9 +214,7 @@ void incctl_print_tree(const json_t *trees)
 
 			if (incctl_is_child(tree, sw))
 				continue;
-			printf("  %s%s%s\n", sw, mode_text(tree, sw, mode, sizeof(mode)),
-			       strcmp(incctl_text(node, "state"), "absent") ? ""
-									    : " (not connected)");
+			printf("  %s%s\n", sw, mode_text(tree, sw, mode, sizeof(mode)));
 			print_below(tree, sw, 2);
 		}
 	}

@@ -151,6 +151,28 @@ static void print_line(const struct line *line, bool several)
 						      arrived, sizeof(arrived)));
 }
 
+size_t incctl_print_group_waits(const json_t *groups)
+{
+	const json_t *group, *wait;
+	size_t i, k, n = 0;
+
+	json_array_foreach (groups, i, group) {
+		json_array_foreach (json_object_get(group, "waits"), k, wait) {
+			const long long communicator = incctl_number(wait, "communicator");
+			char what[40] = "is not complete";
+
+			if (communicator)
+				snprintf(what, sizeof(what), "creates communicator %lld",
+					 communicator);
+			printf("group %lld of job %s %s: it waits for %s since %.1f s\n",
+			       incctl_number(group, "group"), incctl_text(group, "job"), what,
+			       incctl_text(wait, "for"), incctl_number(wait, "since_ms") / 1e3);
+			n++;
+		}
+	}
+	return n;
+}
+
 void incctl_print_waiting(const json_t *data)
 {
 	struct line *lines = calloc(count_entries(data) + 1, sizeof(*lines));

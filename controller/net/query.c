@@ -65,7 +65,39 @@ static json_t *nics_out_json(const struct inc_member *m)
 	return list;
 }
 
-static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
+static json_t *wait_json(struct inc_ctl *ctl, const struct inc_core_wait *wait, const char *of,
+			 uint32_t communicator)
+{
+	const uint64_t now_ns = inc_timeouts_now_ns(&ctl->timeouts);
+
+	return json_pack("{s:I, s:s, s:I}", "communicator", (json_int_t)communicator, "for", of,
+			 "since_ms",
+			 (json_int_t)((now_ns - wait->began_at_ns) / INC_NSEC_PER_MSEC));
+}
+
+/* Lists what the group waits for while its ranks come together, and its communicators while they
+ * are created. */
+static json_t *waits_json(struct inc_ctl *ctl, const struct inc_group *group)
+{
+	const struct inc_comm *comm;
+	json_t *list = json_array();
+	char text[340];
+
+	if (group->phase == GROUP_FORMING) {
+		inc_group_list_absent(group, text, sizeof(text));
+		json_array_append_new(list, wait_json(ctl, &group->wait, text, 0));
+	}
+	LIST_FOREACH (comm, &group->comms, entry) {
+		if ((comm->phase == COMM_COLLECTING || comm->phase == COMM_WAIT_SWITCH ||
+		     comm->phase == COMM_CONFIGURED) &&
+		    inc_comm_describe_wait(comm, text, sizeof(text)))
+			json_array_append_new(list,
+					      wait_json(ctl, &comm->wait, text, comm->number));
+	}
+	return list;
+}
+
+static json_t *group_json(struct inc_ctl *ctl, const struct inc_group *group, uint64_t now_ms)
 {
 	json_t *members = json_array(), *comms = json_array();
 	const struct inc_comm *comm;
@@ -91,11 +123,11 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 		if (comm->number)
 			json_array_append_new(comms, json_integer(comm->number));
 	}
-	object = json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o, s:o}", "group",
+	object = json_pack("{s:I, s:s, s:i, s:s, s:f, s:o, s:o, s:o, s:o}", "group",
 			   (json_int_t)group->number, "job", group->job, "world_size",
 			   (int)group->world_size, "state", inc_group_state_name(group), "age_s",
 			   (now_ms - group->since_at_ms) / 1e3, "members", members, "communicators",
-			   comms, "job_usage", usage_json(group));
+			   comms, "job_usage", usage_json(group), "waits", waits_json(ctl, group));
 	if (group->of) {
 		json_object_set_new(object, "how", json_string(inc_derive_hows[group->how]));
 		json_object_set_new(object, "of", json_integer(group->of));
@@ -103,7 +135,7 @@ static json_t *group_json(const struct inc_group *group, uint64_t now_ms)
 	return object;
 }
 
-static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+static json_t *groups_json(struct inc_ctl *ctl, const struct inc_msg_query *question,
 			   uint32_t *next)
 {
 	const uint64_t now_ms = inc_now_ms();
@@ -111,7 +143,7 @@ static json_t *groups_json(const struct inc_ctl *ctl, const struct inc_msg_query
 	json_t *list = json_array();
 
 	LIST_FOREACH (group, &ctl->core.groups, entry)
-		json_array_insert_new(list, 0, group_json(group, now_ms));
+		json_array_insert_new(list, 0, group_json(ctl, group, now_ms));
 	return list;
 }
 
@@ -224,7 +256,7 @@ static const struct inc_comm **list_comms(const struct inc_ctl *ctl,
 
 /* Makes one page of the entries of communicators. Pages are in the order of inc_comm.place, so that
  * no communicator is listed twice or left out when others begin or end meanwhile. */
-static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+static json_t *page_json(struct inc_ctl *ctl, const struct inc_msg_query *question,
 			 json_t *(*one)(const struct inc_comm *comm), uint32_t *next)
 {
 	json_t *list = json_array(), *object;
@@ -247,7 +279,7 @@ static json_t *page_json(const struct inc_ctl *ctl, const struct inc_msg_query *
 	return list;
 }
 
-static json_t *communicators_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+static json_t *communicators_json(struct inc_ctl *ctl, const struct inc_msg_query *question,
 				  uint32_t *next)
 {
 	json_t *list = page_json(ctl, question, comm_json, next);
@@ -257,13 +289,12 @@ static json_t *communicators_json(const struct inc_ctl *ctl, const struct inc_ms
 	return list;
 }
 
-static json_t *trees_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
-			  uint32_t *next)
+static json_t *trees_json(struct inc_ctl *ctl, const struct inc_msg_query *question, uint32_t *next)
 {
 	return page_json(ctl, question, inc_query_tree, next);
 }
 
-static json_t *switches_json(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+static json_t *switches_json(struct inc_ctl *ctl, const struct inc_msg_query *question,
 			     uint32_t *next)
 {
 	const uint64_t now_ms = inc_now_ms();
@@ -483,7 +514,7 @@ void inc_query_ask(struct inc_client *client, json_t *object)
 		const char *what;
 		/* function that answers the question in the controller; NULL: switches must be
 		 * asked */
-		json_t *(*here)(const struct inc_ctl *ctl, const struct inc_msg_query *question,
+		json_t *(*here)(struct inc_ctl *ctl, const struct inc_msg_query *question,
 				uint32_t *next);
 	} questions[] = {
 		{"groups", groups_json},
