@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * inc-controller --discover: waits for switches, asks each one for its neighbours, and prints the
- * topology file that follows from the answers (discovered.h). It is no controller: it has no topology and no database, and
- * configures nothing. A switch is never welcomed, because a welcome would make it remove its
- * communicators. So it goes on, and tries to connect again. Everything runs on one thread.
+ * topology file that follows from the answers (discovered.h). It is no controller: it has no
+ * topology and no database, and configures nothing. A switch is never welcomed, because a welcome
+ * would make it remove its communicators. So it goes on, and tries to connect again. Everything
+ * runs on one thread.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,8 +38,10 @@
 const struct inc_opt inc_discover_options[] = {
 	INC_OPT_HEADING("Discovery"),
 	{.name = "discover",
-	 .help = "wait for switches, ask each one for its neighbours, print a topology file, and end; "
-		 "inc-switchd must run on the switches with this machine as their controller, and no "
+	 .help = "wait for switches, ask each one for its neighbours, print a topology file, and "
+		 "end; "
+		 "inc-switchd must run on the switches with this machine as their controller, and "
+		 "no "
 		 "controller here",
 	 INC_OPT_FLAG(struct inc_discover_command, wanted)},
 	{.name = "seconds",
@@ -60,7 +63,8 @@ struct search {
 	LIST_HEAD(, visitor) visitors;
 	unsigned int n_visitors;
 	json_t *answers; /* {switch: its last answer} */
-	json_t *refused; /* {reason: true} of hellos that were refused, so that each is logged once */
+	json_t *refused; /* {reason: true} of hellos that were refused, so that each is logged once
+			  */
 	bool interrupted;
 };
 
@@ -124,10 +128,11 @@ static void take_hello(struct visitor *visitor, const json_t *object)
 
 	ret = ret ?: inc_authorize_switch(inc_ndjson_identity(visitor->conn), said.node, &err);
 	if (!ret && !inc_topology_is_name(said.node))
-		ret = inc_err_set(&err, EINVAL,
-				  "'%.64s' is no name for a topology (at most %d letters, digits, - "
-				  "and _): inc-switchd --name",
-				  said.node, INC_TOPO_NAME_LEN);
+		ret = inc_err_set(
+			&err, EINVAL,
+			"'%.64s' is no name for a topology (at most %d letters, digits, - "
+			"and _): inc-switchd --name",
+			said.node, INC_TOPO_NAME_LEN);
 	if (ret) {
 		refuse(visitor, -ret, err.msg);
 		return;
@@ -254,10 +259,11 @@ static int collect(struct search *search, struct inc_err *err)
 	ret = inc_listener_open(search->base, (struct sockaddr *)&at, sizeof(at), BACKLOG,
 				on_accept, search, &l);
 	if (ret)
-		return inc_err_set(err, -ret,
-				   "cannot listen on %s:%u: %s; a controller that runs here has the "
-				   "port, so stop it, or use --switch-port",
-				   search->opt->listen, search->opt->switch_port, strerror(-ret));
+		return inc_err_set(
+			err, -ret,
+			"cannot listen on %s:%u: %s; a controller that runs here has the "
+			"port, so stop it, or use --switch-port",
+			search->opt->listen, search->opt->switch_port, strerror(-ret));
 	if (!inc_os.stream.own(evconnlistener_get_fd(l), &own, &len))
 		port = ntohs(((const struct sockaddr_in *)&own)->sin_port);
 	ret = start_timers(search, err);
@@ -377,7 +383,8 @@ static void print_yaml(FILE *out, size_t n_switches, const json_t *topology, con
 	}
 }
 
-/* Moves the comments of a list's objects to the notes, and removes objects that are nothing else. */
+/* Moves the comments of a list's objects to the notes, and removes objects that are nothing else.
+ */
 static void move_comments(json_t *list, const char *of, json_t *notes)
 {
 	json_t *item;
@@ -474,12 +481,13 @@ static int run(struct search *search, struct inc_err *err)
 	if (!ret && search->interrupted)
 		return -ECANCELED;
 	if (!ret && !json_object_size(search->answers))
-		ret = inc_err_set(err, ENOENT,
-				  "no switch came to %s:%u within %u s: start 'inc-switchd "
-				  "--controller HOST:%u' with its key on each switch, or wait longer "
-				  "(--seconds)",
-				  search->opt->listen, search->opt->switch_port,
-				  search->opt->discover.seconds, search->opt->switch_port);
+		ret = inc_err_set(
+			err, ENOENT,
+			"no switch came to %s:%u within %u s: start 'inc-switchd "
+			"--controller HOST:%u' with its key on each switch, or wait longer "
+			"(--seconds)",
+			search->opt->listen, search->opt->switch_port,
+			search->opt->discover.seconds, search->opt->switch_port);
 	return ret ?: print_topology(search, err);
 }
 

@@ -37,7 +37,8 @@ static bool same_network(struct in_addr a, struct in_addr b, unsigned int prefix
 
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(((const struct inc_found_switch *)a)->name, ((const struct inc_found_switch *)b)->name);
+	return strcmp(((const struct inc_found_switch *)a)->name,
+		      ((const struct inc_found_switch *)b)->name);
 }
 
 static void read_port(struct inc_found *f, unsigned int sw, const json_t *object)
@@ -46,12 +47,13 @@ static void read_port(struct inc_found *f, unsigned int sw, const json_t *object
 	struct inc_err err;
 
 	*port = (struct inc_found_port){.sw = sw,
-			      .segment = f->n_ports,
-			      .next = f->n_ports,
-			      .neighbours = json_object_get(object, "neighbours"),
-			      .introduced = json_object_get(object, "introduced")};
+					.segment = f->n_ports,
+					.next = f->n_ports,
+					.neighbours = json_object_get(object, "neighbours"),
+					.introduced = json_object_get(object, "introduced")};
 	if (inc_schema_read_json(&inc_place_schema, object, &port->said, &err)) {
-		inc_found_note(f, "switch %s: a port is left out: %s", f->switches[sw].name, err.msg);
+		inc_found_note(f, "switch %s: a port is left out: %s", f->switches[sw].name,
+			       err.msg);
 		return;
 	}
 	if (!inc_topology_is_name(port->said.name))
@@ -97,8 +99,8 @@ static unsigned int port_by_ip(const struct inc_found *f, struct in_addr ip)
 	return INC_FOUND_NONE;
 }
 
-/* Finds the port with the MAC address. INC_FOUND_NONE: there is none. SEVERAL: the ports of a switch may share
- * their address. */
+/* Finds the port with the MAC address. INC_FOUND_NONE: there is none. SEVERAL: the ports of a
+ * switch may share their address. */
 static unsigned int port_by_mac(const struct inc_found *f, const uint8_t mac[6])
 {
 	unsigned int found = INC_FOUND_NONE;
@@ -113,7 +115,8 @@ static unsigned int port_by_mac(const struct inc_found *f, const uint8_t mac[6])
 static unsigned int port_by_name(const struct inc_found *f, const char *sw, const char *name)
 {
 	for (unsigned int p = 0; p < f->n_ports; p++)
-		if (!strcmp(f->ports[p].said.name, name) && !strcmp(inc_found_switch_of(f, &f->ports[p]), sw))
+		if (!strcmp(f->ports[p].said.name, name) &&
+		    !strcmp(inc_found_switch_of(f, &f->ports[p]), sw))
 			return p;
 	return INC_FOUND_NONE;
 }
@@ -150,14 +153,14 @@ static int add_host(struct inc_found *f, unsigned int p, struct in_addr ip, cons
 	struct inc_found_host *host = host_by_ip(f, ip), *more;
 
 	if (!port->said.has_ip || !same_network(ip, port->said.ip, port->said.prefix)) {
-		inc_found_note(f, "%s is left out: it is outside the network of %s %s", inc_found_ip(ip),
-		     inc_found_switch_of(f, port), port->said.name);
+		inc_found_note(f, "%s is left out: it is outside the network of %s %s",
+			       inc_found_ip(ip), inc_found_switch_of(f, port), port->said.name);
 		return 0;
 	}
 	if (host) {
 		if (f->ports[host->port].segment != port->segment)
-			inc_found_note(f, "%s was also seen at %s %s", inc_found_ip(ip), inc_found_switch_of(f, port),
-			     port->said.name);
+			inc_found_note(f, "%s was also seen at %s %s", inc_found_ip(ip),
+				       inc_found_switch_of(f, port), port->said.name);
 		return 0;
 	}
 	if (f->n_hosts == INC_TOPO_MAX_HOSTS)
@@ -267,10 +270,12 @@ static int name_hosts(struct inc_found *f, unsigned int p)
 				host->named = plain_name(said.name, host->name);
 		}
 		if (!known)
-			inc_found_note(f, "%s %s: '%s' introduces itself by LLDP, but no address of it is "
+			inc_found_note(
+				f,
+				"%s %s: '%s' introduces itself by LLDP, but no address of it is "
 				"known: ping it from there if it is a host",
-			     inc_found_switch_of(f, port), port->said.name,
-			     *said.name ? said.name : said.chassis);
+				inc_found_switch_of(f, port), port->said.name,
+				*said.name ? said.name : said.chassis);
 	}
 	return ret;
 }
@@ -354,9 +359,11 @@ static void name_all(struct inc_found *f)
 		if (host->named && keeps_name(f, h))
 			continue;
 		if (host->named)
-			inc_found_note(f, "%s at %s %s also introduces itself as '%s': that is a guess",
-			     inc_found_ip(host->ip), inc_found_switch_of(f, &f->ports[host->port]),
-			     f->ports[host->port].said.name, host->name);
+			inc_found_note(
+				f, "%s at %s %s also introduces itself as '%s': that is a guess",
+				inc_found_ip(host->ip),
+				inc_found_switch_of(f, &f->ports[host->port]),
+				f->ports[host->port].said.name, host->name);
 		host->named = false;
 		name_by_address(f, h);
 	}

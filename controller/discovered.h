@@ -81,8 +81,9 @@ static inline const char *inc_found_switch_of(const struct inc_found *f,
 
 /* discovered_file.c */
 /* Makes a topology file of the answers, as a JSON value. An object may have a comment, which is its
- * member INC_FOUND_NOTE. An object that is nothing else stands for what is left out. notes: comments
- * about the whole. Returns 0, or -errno with the reason, for example because no host was seen. */
+ * member INC_FOUND_NOTE. An object that is nothing else stands for what is left out. notes:
+ * comments about the whole. Returns 0, or -errno with the reason, for example because no host was
+ * seen. */
 #define INC_FOUND_NOTE "#"
 int inc_discovered_topology(const json_t *answers, json_t **topology, json_t **notes,
 			    struct inc_err *err);

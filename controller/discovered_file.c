@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The topology file that is made of segments and hosts (discovered.h). A comment stands beside everything
- * that is a guess, and for everything that is left out. */
+/* The topology file that is made of segments and hosts (discovered.h). A comment stands beside
+ * everything that is a guess, and for everything that is left out. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -10,9 +10,9 @@
 #include "controller/discovered.h"
 #include "lib/base/log.h"
 
-#define SUBNET_PREFIX 22    /* prefix length of the largest subnet that a port may have */
-#define SHOWN         4     /* most hosts of a subnet that a comment names */
-#define PREFIX_LEAST  8     /* bounds of a topology's prefix length */
+#define SUBNET_PREFIX 22 /* prefix length of the largest subnet that a port may have */
+#define SHOWN         4  /* most hosts of a subnet that a comment names */
+#define PREFIX_LEAST  8  /* bounds of a topology's prefix length */
 #define PREFIX_MOST   31
 
 /* ---- ports of a segment ---- */
@@ -27,7 +27,8 @@ static unsigned int count_hosts(const struct inc_found *f, unsigned int segment)
 }
 
 /* Whether a cable or bridge of an earlier segment leads from one switch to the other. */
-static bool are_linked(const struct inc_found *f, unsigned int a, unsigned int b, unsigned int segment)
+static bool are_linked(const struct inc_found *f, unsigned int a, unsigned int b,
+		       unsigned int segment)
 {
 	for (unsigned int p = 0; p < f->n_ports; p++) {
 		if (f->ports[p].sw != a || !f->ports[p].shape || f->ports[p].segment >= segment)
@@ -46,18 +47,19 @@ static bool stays_beside(struct inc_found *f, unsigned int p, unsigned int k)
 	struct inc_found_port *port = &f->ports[p], *kept = &f->ports[k];
 
 	if (port->sw == kept->sw)
-		snprintf(port->why, sizeof(port->why), "port %s of this switch is in the same network",
-			 kept->said.name);
+		snprintf(port->why, sizeof(port->why),
+			 "port %s of this switch is in the same network", kept->said.name);
 	else if (are_linked(f, port->sw, kept->sw, port->segment))
 		snprintf(port->why, sizeof(port->why),
-			 "this is a second link to %s, and a topology has one", inc_found_switch_of(f, kept));
+			 "this is a second link to %s, and a topology has one",
+			 inc_found_switch_of(f, kept));
 	else
 		return true;
 	return false;
 }
 
-/* Decides which ports of a segment stay, and moves the hosts to one that does. Returns the number of
- * ports. */
+/* Decides which ports of a segment stay, and moves the hosts to one that does. Returns the number
+ * of ports. */
 static unsigned int choose_ports(struct inc_found *f, unsigned int segment, unsigned int *first)
 {
 	unsigned int n = 0;
@@ -99,7 +101,9 @@ static void settle(struct inc_found *f, unsigned int segment)
 {
 	const unsigned int hosts = count_hosts(f, segment);
 	unsigned int first, n = choose_ports(f, segment, &first);
-	enum inc_found_shape shape = n + hosts == 2 ? INC_FOUND_CABLE : n == 1 && hosts ? INC_FOUND_SUBNET : INC_FOUND_BRIDGE;
+	enum inc_found_shape shape = n + hosts == 2    ? INC_FOUND_CABLE
+				     : n == 1 && hosts ? INC_FOUND_SUBNET
+						       : INC_FOUND_BRIDGE;
 
 	if (!n)
 		return;
@@ -129,7 +133,11 @@ static void settle(struct inc_found *f, unsigned int segment)
 /* ---- the tree ---- */
 
 /* Calls for each pair of ports of different switches on one cable or bridge. */
-#define FOR_LINKS(f, p, q)                                                             	for (unsigned int p = 0; p < (f)->n_ports; p++)                                		for (unsigned int q = (f)->ports[p].next; (f)->ports[p].shape && q != p; 		     q = (f)->ports[q].next)                                           			if ((f)->ports[q].shape)
+#define FOR_LINKS(f, p, q)                                                               \
+	for (unsigned int p = 0; p < (f)->n_ports; p++)                                  \
+		for (unsigned int q = (f)->ports[p].next; (f)->ports[p].shape && q != p; \
+		     q = (f)->ports[q].next)                                             \
+			if ((f)->ports[q].shape)
 
 /* Stores the number of hops from switch s to each other one; INC_FOUND_NONE: there is no way. */
 static void measure(const struct inc_found *f, unsigned int s, unsigned int *hops)
@@ -140,7 +148,8 @@ static void measure(const struct inc_found *f, unsigned int s, unsigned int *hop
 		hops[i] = i == s ? 0 : INC_FOUND_NONE;
 	while (changed) {
 		changed = false;
-		FOR_LINKS (f, p, q) {
+		FOR_LINKS(f, p, q)
+		{
 			const unsigned int from = hops[f->ports[p].sw], to = f->ports[q].sw;
 
 			if (from == INC_FOUND_NONE || hops[to] <= from + 1)
@@ -181,9 +190,11 @@ static int measure_all(struct inc_found *f)
 	for (unsigned int s = 0; s < f->n_switches; s++) {
 		f->switches[s].out = !most || f->switches[s].part != best;
 		if (f->switches[s].out && f->n_switches > 1)
-			inc_found_note(f, "switch %s is left out: no link to the others was seen (ping one of "
-				"them from there)",
-			     f->switches[s].name);
+			inc_found_note(f,
+				       "switch %s is left out: no link to the others was seen "
+				       "(ping one of "
+				       "them from there)",
+				       f->switches[s].name);
 	}
 	return 0;
 }
@@ -273,8 +284,8 @@ static json_t *peers_json(const struct inc_found *f, unsigned int p)
 
 	for (unsigned int q = f->ports[p].next; q != p; q = f->ports[q].next)
 		if (f->ports[q].shape)
-			json_array_append_new(
-				list, json_string(inc_found_switch_of(f, &f->ports[q])));
+			json_array_append_new(list,
+					      json_string(inc_found_switch_of(f, &f->ports[q])));
 	for (unsigned int h = 0; h < f->n_hosts; h++)
 		if (f->hosts[h].port == p && is_listed(f, &f->hosts[h]))
 			json_array_append_new(list, json_string(f->hosts[h].name));
@@ -333,8 +344,8 @@ static json_t *switches_json(const struct inc_found *f)
 		object = json_pack("{ss}", "name", f->switches[s].name);
 		if (f->switches[s].root) {
 			json_object_set_new(object, "root", json_true());
-			commented(object, "guess: %u %s to the farthest hosts", f->switches[s].depth,
-				  f->switches[s].depth == 1 ? "hop" : "hops");
+			commented(object, "guess: %u %s to the farthest hosts",
+				  f->switches[s].depth, f->switches[s].depth == 1 ? "hop" : "hops");
 		}
 		ports = json_array();
 		for (unsigned int p = 0; p < f->n_ports; p++)
@@ -415,8 +426,10 @@ static unsigned int shortest_prefix(struct inc_found *f)
 		longest = prefix > longest ? prefix : longest;
 	}
 	if (shortest < longest)
-		inc_found_note(f, "networks have prefix lengths of %u to %u, and a topology has one: "
-				  "the shortest", shortest, longest);
+		inc_found_note(f,
+			       "networks have prefix lengths of %u to %u, and a topology has one: "
+			       "the shortest",
+			       shortest, longest);
 	return shortest;
 }
 
@@ -427,15 +440,13 @@ static unsigned int smaller(unsigned int a, unsigned int b)
 
 /* Adds the entry of a cable whose MTU or speed differs from the defaults. b: the port at its other
  * end; NULL: it is a host or a bridge. */
-static void add_link(json_t *list, const char *from, const char *to,
-		     const struct inc_found_port *a, const struct inc_found_port *b,
-		     const json_t *defaults)
+static void add_link(json_t *list, const char *from, const char *to, const struct inc_found_port *a,
+		     const struct inc_found_port *b, const json_t *defaults)
 {
 	const unsigned int mtu = b ? smaller(a->said.mtu, b->said.mtu) : a->said.mtu;
 	const unsigned int speed =
 		b ? smaller(a->said.speed_mbit, b->said.speed_mbit) : a->said.speed_mbit;
-	const bool other_mtu =
-		mtu && mtu != json_integer_value(json_object_get(defaults, "mtu"));
+	const bool other_mtu = mtu && mtu != json_integer_value(json_object_get(defaults, "mtu"));
 	const json_t *rate = json_object_get(defaults, "rate_mbit");
 	const bool other_speed =
 		speed && speed != (rate ? json_integer_value(rate) : INC_TOPO_DEF_RATE);

@@ -15,8 +15,8 @@
 #define NOTICE_LINES       8
 #define NOTICE_INTERVAL_NS (10 * INC_NSEC_PER_SEC)
 
-/* Limit of the bytes of each list in "hello". The rest of its line has far fewer than twice as many,
- * and each event that a list lacks follows the welcome. */
+/* Limit of the bytes of each list in "hello". The rest of its line has far fewer than twice as
+ * many, and each event that a list lacks follows the welcome. */
 #define LIST_BYTES (INC_SWITCH_LINE_MAX / 4)
 
 int inc_events_open(struct inc_daemon *d)

@@ -215,9 +215,9 @@ bool inc_event_stands(const struct inc_daemon *d, const struct inc_msg_event *ev
 void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
 			char text[INC_STANDING_TEXT]);
 /* Return lists for "hello": the first failure of each communicator that still holds, and what
- * inc_event_standing() writes of each. A list ends before "hello" has too many bytes for a line. The
- * failures that are not in it are not marked as told, and inc_client_event() sends them after the
- * welcome, with notices, which end no communicator. */
+ * inc_event_standing() writes of each. A list ends before "hello" has too many bytes for a line.
+ * The failures that are not in it are not marked as told, and inc_client_event() sends them after
+ * the welcome, with notices, which end no communicator. */
 json_t *inc_event_first_failures(struct inc_daemon *d);
 json_t *inc_event_notices(const struct inc_daemon *d);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);

@@ -264,6 +264,11 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 			 WIRE_FRAME_MOST);
 }
 
+unsigned int inc_interface_prefix(const char *ifname, const struct ifaddrs *addrs)
+{
+	return 24;
+}
+
 int inc_query_server_start(struct inc_daemon *d, struct inc_query_server **out, struct inc_err *err)
 {
 	static char server;
