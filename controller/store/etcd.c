@@ -21,6 +21,8 @@
 #define HEDGE_MS 300
 /* pause after a round of members of which none could answer, such as for an election */
 #define ROUND_MS 50
+/* longest time for which a call waits without a call of on_wait */
+#define WAIT_MS 100
 /* how often the loop looks after requests under way */
 #define LOOK_MS 5
 /* limit of an answer */
@@ -59,6 +61,8 @@ struct inc_etcd {
 	char *name;            /* the text of --database */
 	char *ca, *cert, *key; /* paths of files; NULL: none */
 	CURLM *multi;
+	void (*on_wait)(void *arg); /* called while a call waits; NULL: there is none */
+	void *on_wait_arg;
 	struct inc_timer *timer;
 	TAILQ_HEAD(, request) requests;
 };
@@ -428,10 +432,11 @@ static void on_timer(void *arg)
 		inc_timer_arm(etcd->timer, LOOK_MS);
 }
 
-int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsigned int limit_ms,
-		  inc_etcd_done done, void *arg)
+int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsigned int skip,
+		  unsigned int limit_ms, inc_etcd_done done, void *arg)
 {
-	int ret = request ? start(etcd, etcd->at, path, request, limit_ms, done, arg) : -ENOMEM;
+	const unsigned int member = (etcd->at + skip) % etcd->members.n;
+	int ret = request ? start(etcd, member, path, request, limit_ms, done, arg) : -ENOMEM;
 
 	json_decref(request);
 	if (!ret)
@@ -439,9 +444,22 @@ int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsi
 	return ret;
 }
 
+void inc_etcd_on_wait(struct inc_etcd *etcd, void (*fn)(void *arg), void *arg)
+{
+	etcd->on_wait = fn;
+	etcd->on_wait_arg = arg;
+}
+
 static unsigned int ms_left(uint64_t deadline_ns)
 {
 	return inc_ms_until(deadline_ns, inc_boot_ns());
+}
+
+static unsigned int shortest(unsigned int left_ms, unsigned int wait_ms)
+{
+	const unsigned int ms = left_ms < wait_ms ? left_ms : wait_ms;
+
+	return ms < WAIT_MS ? ms : WAIT_MS;
 }
 
 /* Sends the request of a call to the next member. Returns 0 or -ENOMEM. If no member has an address
@@ -453,7 +471,7 @@ static int try_next(struct inc_etcd *etcd, struct call *call, const char *path,
 	char why[200];
 	int ret;
 
-	/* with one member there is nobody else to ask meanwhile */
+	/* with one member there is no other one to ask meanwhile */
 	call->next_at_ns = inc_boot_ns() + (n > 1 ? HEDGE_MS : TRY_MS) * INC_NSEC_PER_MSEC;
 	ret = start(etcd, member, path, request, left_ms < TRY_MS ? left_ms : TRY_MS, on_end, call);
 	if (ret != -EAGAIN)
@@ -498,8 +516,9 @@ int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint
 			break;
 		}
 		if (wait_ms)
-			curl_multi_poll(etcd->multi, NULL, 0, left_ms < wait_ms ? left_ms : wait_ms,
-					NULL);
+			curl_multi_poll(etcd->multi, NULL, 0, shortest(left_ms, wait_ms), NULL);
+		if (etcd->on_wait)
+			etcd->on_wait(etcd->on_wait_arg);
 		drive(etcd);
 		if (call.ret && (!may_pass(call.ret) || call.refused >= call.members))
 			ret = call.ret;

@@ -105,10 +105,13 @@ int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint
 
 /* Receives the end of a request: 0 with the answer, or -errno with the reason. */
 typedef void (*inc_etcd_done)(void *arg, int ret, const json_t *answer, const struct inc_err *err);
-/* Sends a request to one member, for which the loop does not wait. done is called later, from the
- * loop or during inc_etcd_call(). Returns -errno if the request cannot be made. Then done is not
- * called. */
-int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsigned int limit_ms,
-		  inc_etcd_done done, void *arg);
+/* Sends a request to one member, for which the loop does not wait. With skip 0 that is the member
+ * that has answered last, and with 1 the one behind it. The function `done` is called later, from
+ * the loop or during inc_etcd_call(). Returns -errno if the request cannot be made. Then `done` is
+ * not called. */
+int inc_etcd_send(struct inc_etcd *etcd, const char *path, json_t *request, unsigned int skip,
+		  unsigned int limit_ms, inc_etcd_done done, void *arg);
+/* Makes inc_etcd_call() call this function again and again while it waits, some times a second. */
+void inc_etcd_on_wait(struct inc_etcd *etcd, void (*fn)(void *arg), void *arg);
 
 #endif

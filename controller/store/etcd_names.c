@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The addresses of etcd's members (etcd.h). libcurl gets them with each request, because its own
- * look-ups would hold the loop up: a request that ends waits for the thread of its look-up, for
- * some 10 s if no name server answers. The last addresses stay in use until a look-up has
+ * look-ups would hold the loop up. A request that ends would wait for the thread of its look-up,
+ * for some 10 s if no name server answers. The last addresses stay in use until a look-up has
  * succeeded.
  */
 #include <arpa/inet.h>
@@ -97,8 +97,10 @@ bool inc_etcd_name_known(struct inc_etcd_names *names, unsigned int member)
 {
 	struct name *name = &names->name[member];
 
-	if (name->lookup)
-		end_look_up(names, member);
+	/* the log names those that fail, even if no request needs them */
+	for (unsigned int i = 0; i < names->members->n; i++)
+		if (names->name[i].lookup)
+			end_look_up(names, i);
 	if (!name->number && !*name->addresses)
 		inc_etcd_name_refresh(names, member);
 	return name->number || *name->addresses;

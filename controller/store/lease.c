@@ -22,14 +22,18 @@
  * there is less than the time of GAP_NS. */
 #define DRIFT_NS ((int64_t)INC_NSEC_PER_MSEC)
 #define GAP_NS   (5 * INC_NSEC_PER_SEC)
-#define KEEP_MS  500 /* how often the lease is kept */
-/* how long one member has for each of the two requests that keep the lease */
-#define KEEP_TRY_MS 500
-/* so many members are asked at once to keep the lease */
-#define KEEP_TRIES  3
-#define STAND_BY_MS 200  /* how often a controller that stands by looks for a leader */
-#define ASK_MS      2000 /* time limit of its requests */
-#define GIVE_UP_MS  500  /* time limit of the request that gives the lead up */
+#define KEEP_MS  500 /* how often etcd is asked to keep the lease, and a sign of life is written */
+#define LOOK_MS  100 /* how often the leader looks whether that is due */
+/* how long one member has for such a request, and after which time the next one is asked as well */
+#define KEEP_TRY_MS   1000
+#define KEEP_HEDGE_MS 250
+/* so many members that refuse such a request are left at once for the next one */
+#define KEEP_TRIES 3
+/* most such requests at a time */
+#define KEEP_REQUESTS 16
+#define STAND_BY_MS   200  /* how often a controller that stands by looks for a leader */
+#define ASK_MS        2000 /* time limit of its requests */
+#define GIVE_UP_MS    500  /* time limit of the request that gives the lead up */
 /* How long a transaction may block the controller's loop. It may need the time in which the members
  * of etcd elect their own leader. */
 #define WRITE_MS 2300
@@ -41,7 +45,7 @@
 
 enum state { STANDING_BY, LEADING, STATES };
 
-/* What a controller that stands by knows of the one that leads. */
+/* The last sign of life of the controller that leads, as one that stands by has read it. */
 struct watched {
 	int64_t fence;       /* create revision of its key */
 	int64_t revision;    /* that of its last sign of life; 0: none is known */
@@ -50,23 +54,39 @@ struct watched {
 	int64_t ahead_ns;
 };
 
+/* One of the two things that a leader must do again and again: to ask etcd to keep its lease, and
+ * to write a sign of life. */
+struct duty {
+	uint64_t done_at_ns;  /* when the last request that has succeeded was sent */
+	uint64_t asked_at_ns; /* when the last request was sent */
+	unsigned int tries;   /* requests since the last one that has succeeded */
+};
+
+struct duty_request {
+	struct inc_lease *lease; /* NULL: not in use */
+	struct duty *duty;
+	uint64_t at_ns;
+};
+
 struct inc_lease {
 	enum state state;
 	struct inc_etcd *etcd;
 	const struct inc_lease_ops *ops;
 	void *arg;
 	struct inc_timer *timer;
-	char id[24];          /* the lease's number, as etcd has sent it */
-	uint64_t length_ns;   /* time of the lease, less the margin */
-	uint64_t ends_at_ns;  /* by CLOCK_BOOTTIME */
-	uint64_t asked_at_ns; /* when the request under way was sent, by CLOCK_BOOTTIME; 0: none */
-	int64_t fence;        /* create revision of the leader's key */
+	char id[24];         /* the lease's number, as etcd has sent it */
+	uint64_t length_ns;  /* time of the lease, less the margin */
+	uint64_t ends_at_ns; /* by CLOCK_BOOTTIME, as all times here */
+	struct duty keeps, signs;
+	struct duty_request requests[KEEP_REQUESTS];
+	bool stops;       /* the lead is given up, so requests under way mean nothing any more */
+	bool warned;      /* the log has why the last of these requests has failed */
+	int64_t fence;    /* create revision of the leader's key */
 	int64_t revision; /* revision of etcd at the last change of the sequence; 0: there is none
 			   */
 	unsigned int n_transactions;
 	struct watched watched;
-	char ended_id[24];     /* lease of a lead that this process has lost; "": none */
-	unsigned int refusals; /* requests to keep the lease that have failed since the last one */
+	char ended_id[24]; /* lease of a lead that this process has lost; "": none */
 	char said[sizeof(((struct inc_err *)0)->msg)]; /* the last line about standing by */
 };
 
@@ -241,6 +261,8 @@ static int grant(struct inc_lease *lease, struct inc_err *err)
 	/* etcd may give a longer lease than asked, for which no other controller waits */
 	length_s = length_s < LEASE_S ? length_s : LEASE_S;
 	lease->length_ns = length_s * INC_NSEC_PER_SEC - MARGIN_MS * INC_NSEC_PER_MSEC;
+	lease->keeps = lease->signs =
+		(struct duty){.done_at_ns = asked_at_ns, .asked_at_ns = asked_at_ns};
 	lease->ends_at_ns = asked_at_ns + lease->length_ns;
 	return 0;
 }
@@ -261,8 +283,8 @@ static void give_up(struct inc_lease *lease)
 	end_lease(lease, lease->id, GIVE_UP_MS);
 }
 
-/* Ends the lease of the lead that this process has lost, because it acts by it no more. So nobody
- * has to wait for the end of its time. */
+/* Ends the lease of the lead that this process has lost, because it acts by it no more. So no
+ * controller has to wait for the end of its time. */
 static void end_lost_lead(struct inc_lease *lease)
 {
 	int ret = *lease->ended_id ? end_lease(lease, lease->ended_id, GIVE_UP_MS) : 0;
@@ -340,30 +362,6 @@ static int claim(struct inc_lease *lease, struct inc_err *err)
 	return 1;
 }
 
-static void on_kept(void *arg, int ret, const json_t *answer, const struct inc_err *err);
-
-void inc_lease_keep(struct inc_lease *lease)
-{
-	if (lease->asked_at_ns)
-		return;
-	lease->asked_at_ns = inc_boot_ns();
-	if (inc_etcd_send(lease->etcd, "lease/keepalive", json_pack("{s:s}", "ID", lease->id),
-			  KEEP_TRY_MS, on_kept, lease))
-		lease->asked_at_ns = 0;
-}
-
-/* The lease was not kept, or the sign of life was not written: tries the next members at once, and
- * later by the timer. */
-static void not_kept(struct inc_lease *lease, const struct inc_err *err)
-{
-	lease->asked_at_ns = 0;
-	inc_lease_check(lease);
-	if (!lease->refusals)
-		inc_warn("%s", err->msg);
-	if (++lease->refusals < KEEP_TRIES)
-		inc_lease_keep(lease);
-}
-
 static void check_leader(const struct inc_lease *lease, const json_t *leader)
 {
 	if (inc_etcd_number(leader, "create_revision") != lease->fence)
@@ -371,42 +369,97 @@ static void check_leader(const struct inc_lease *lease, const json_t *leader)
 			       leader ? "another controller leads" : "etcd has ended its lease");
 }
 
-static void on_signed(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+static json_t *sign_request(const struct inc_lease *lease, uint64_t at_ns)
 {
-	struct inc_lease *lease = arg;
-
-	if (ret) {
-		not_kept(lease, err);
-		return;
-	}
-	if (!json_is_true(json_object_get(answer, "succeeded")))
-		check_leader(lease, inc_etcd_found(answer, 0));
-	lease->ends_at_ns = lease->asked_at_ns + lease->length_ns;
-	lease->asked_at_ns = 0;
-	lease->refusals = 0;
+	return json_pack("{s:[o], s:[o], s:[o]}", "compare",
+			 compare(lease, INC_LEASE_KEY, "CREATE", "create_revision", lease->fence),
+			 "success", sign(lease, at_ns), "failure",
+			 inc_etcd_read(lease->etcd, INC_LEASE_KEY));
 }
 
-/* etcd keeps the lease. The controllers that stand by must see a sign of life as well, which is
- * written only while this controller has the leader's key. */
-static void on_kept(void *arg, int ret, const json_t *answer, const struct inc_err *err)
-{
-	struct inc_lease *lease = arg;
-	const struct inc_etcd *etcd = lease->etcd;
-	json_t *request;
+static void on_done(void *arg, int ret, const json_t *answer, const struct inc_err *err);
 
-	if ((!ret && inc_etcd_number(json_object_get(answer, "result"), "TTL") <= 0) ||
-	    ret == -ENOENT)
-		inc_lease_lose(lease, "etcd has ended its lease");
-	if (ret) {
-		not_kept(lease, err);
+/* Sends a request of a duty, to the next member if the one before owes its answer. */
+static void request_duty(struct inc_lease *lease, struct duty *duty)
+{
+	const bool signs = duty == &lease->signs;
+	const uint64_t now_ns = inc_boot_ns();
+	struct duty_request *r = lease->requests;
+
+	while (r < lease->requests + KEEP_REQUESTS && r->lease)
+		r++;
+	duty->asked_at_ns = now_ns;
+	if (r == lease->requests + KEEP_REQUESTS)
+		return;
+	*r = (struct duty_request){lease, duty, now_ns};
+	if (inc_etcd_send(lease->etcd, signs ? "kv/txn" : "lease/keepalive",
+			  signs ? sign_request(lease, now_ns) : json_pack("{s:s}", "ID", lease->id),
+			  duty->tries++, KEEP_TRY_MS, on_done, r))
+		r->lease = NULL;
+}
+
+/* A request has succeeded that was sent at this time. The leader may act for the time of the lease
+ * behind that of the older duty. */
+static void duty_done(struct inc_lease *lease, struct duty *duty, uint64_t at_ns)
+{
+	uint64_t from_ns;
+
+	duty->tries = 0;
+	lease->warned = false;
+	if (at_ns > duty->done_at_ns)
+		duty->done_at_ns = at_ns;
+	from_ns = lease->keeps.done_at_ns < lease->signs.done_at_ns ? lease->keeps.done_at_ns
+								    : lease->signs.done_at_ns;
+	lease->ends_at_ns = from_ns + lease->length_ns;
+}
+
+static void on_done(void *arg, int ret, const json_t *answer, const struct inc_err *err)
+{
+	const struct duty_request r = *(struct duty_request *)arg;
+	const bool signs = r.duty == &r.lease->signs;
+
+	((struct duty_request *)arg)->lease = NULL;
+	if (r.lease->stops)
+		return;
+	if (!signs && (ret == -ENOENT ||
+		       (!ret && inc_etcd_number(json_object_get(answer, "result"), "TTL") <= 0)))
+		inc_lease_lose(r.lease, "etcd has ended its lease");
+	if (signs && !ret && !json_is_true(json_object_get(answer, "succeeded")))
+		check_leader(r.lease, inc_etcd_found(answer, 0));
+	if (!ret) {
+		duty_done(r.lease, r.duty, r.at_ns);
 		return;
 	}
-	request = json_pack(
-		"{s:[o], s:[o], s:[o]}", "compare",
-		compare(lease, INC_LEASE_KEY, "CREATE", "create_revision", lease->fence), "success",
-		sign(lease, lease->asked_at_ns), "failure", inc_etcd_read(etcd, INC_LEASE_KEY));
-	if (inc_etcd_send(lease->etcd, "kv/txn", request, KEEP_TRY_MS, on_signed, lease))
-		lease->asked_at_ns = 0;
+	inc_lease_check(r.lease);
+	if (!r.lease->warned)
+		inc_warn("%s", err->msg);
+	r.lease->warned = true;
+	/* at once by the next members, and later by the timer */
+	if (r.duty->tries && r.duty->tries < KEEP_TRIES)
+		request_duty(r.lease, r.duty);
+}
+
+static bool is_due(const struct duty *duty)
+{
+	const uint64_t now_ns = inc_boot_ns();
+
+	return duty->tries ? now_ns - duty->asked_at_ns >= KEEP_HEDGE_MS * INC_NSEC_PER_MSEC
+			   : now_ns - duty->done_at_ns >= KEEP_MS * INC_NSEC_PER_MSEC;
+}
+
+void inc_lease_keep(struct inc_lease *lease)
+{
+	if (lease->state != LEADING || lease->stops)
+		return;
+	if (is_due(&lease->keeps))
+		request_duty(lease, &lease->keeps);
+	if (is_due(&lease->signs))
+		request_duty(lease, &lease->signs);
+}
+
+static void on_wait(void *arg)
+{
+	inc_lease_keep(arg);
 }
 
 /* Returns whether the sequence has the text of this transaction. Then it was carried out, although
@@ -476,7 +529,7 @@ static void on_timer(void *arg)
 	if (lease->state == LEADING) {
 		inc_lease_check(lease);
 		inc_lease_keep(lease);
-		inc_timer_arm(lease->timer, KEEP_MS);
+		inc_timer_arm(lease->timer, LOOK_MS);
 		return;
 	}
 	end_lost_lead(lease);
@@ -485,7 +538,7 @@ static void on_timer(void *arg)
 		ret = claim(lease, &err);
 	if (ret < 0)
 		say(lease, true, err.msg);
-	inc_timer_arm(lease->timer, ret > 0 ? KEEP_MS : STAND_BY_MS);
+	inc_timer_arm(lease->timer, ret > 0 ? LOOK_MS : STAND_BY_MS);
 	if (ret <= 0)
 		return;
 	go(lease, LEADING);
@@ -509,6 +562,7 @@ int inc_lease_start(struct event_base *base, const char *database,
 	unsetenv(ENDED_LEASE);
 	ret = inc_etcd_open(base, database, files, &lease->etcd, err);
 	if (!ret) {
+		inc_etcd_on_wait(lease->etcd, on_wait, lease);
 		lease->timer = inc_timer_new(base, on_timer, lease);
 		if (!lease->timer || inc_timer_arm(lease->timer, 0))
 			ret = inc_err_set(err, ENOMEM, "out of memory");
@@ -525,6 +579,7 @@ void inc_lease_stop(struct inc_lease *lease)
 {
 	if (!lease)
 		return;
+	lease->stops = true;
 	if (lease->state == LEADING)
 		give_up(lease);
 	inc_timer_free(lease->timer);

@@ -7,10 +7,10 @@
  * changes nothing. If the answer to a request is lost, the sequence shows whether it was carried
  * out.
  *
- * The leader gives a sign of life after each time that etcd has kept its lease. A controller that
+ * The leader gives a sign of life as often as it asks etcd to keep its lease. A controller that
  * stands by sees these signs. If none has come for longer than the lease's time, it deletes the
- * leader's key, by a transaction that compares the last sign. etcd itself would keep the key longer
- * after an election of its own. A controller that has lost its lead ends its lease as soon as it
+ * leader's key, by a transaction that compares the last sign. After an election of its own, etcd
+ * would keep the key longer. A controller that has lost its lead ends its lease as soon as it
  * has begun again.
  *
  * Messages to peers cannot be compared in this way. So a controller also stops by its own clock. It
