@@ -58,7 +58,7 @@ test: ## every promise of the README, on this machine and in a virtual one
 
 # With FULL=1 tests do whole what they do in part otherwise. The table is that of test_matrix.
 test-all: ## the same with long searches, each collective, type and topology with each other, soak, fuzzers, simulation
-	$(Q)scripts/install-deps vm packages judges torch
+	$(Q)scripts/install-deps vm packages judges torch image
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)rc=0; \
 		FULL=1 ROUNDS=$(or $(ROUNDS),20) MINUTES=$(or $(MINUTES),10) selftests/run --jobs $(TEST_JOBS) --size all || rc=1; \
