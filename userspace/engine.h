@@ -18,6 +18,7 @@
 #include <event2/event.h>
 #include <jansson.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
@@ -101,6 +102,7 @@ struct inc_engine_port {
 	/* why the port is not up, and how to repair that; "": the port is up */
 	char reason[INC_PORT_REASON];
 	unsigned int mtu;          /* 0: not known */
+	struct in_addr ip;         /* first IPv4 address of the interface; 0: none */
 	uint64_t no_carrier_at_ns; /* time when the port lost its carrier; 0: it has one, or is down
 				    */
 	bool lacks_carrier;        /* it has had none for so long that it lacks one */

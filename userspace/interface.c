@@ -72,24 +72,30 @@ int inc_interface_addresses(struct in_addr **out)
 	return ret;
 }
 
+struct in_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs)
+{
+	for (; addrs; addrs = addrs->ifa_next)
+		if (is_ipv4(addrs) && !strcmp(addrs->ifa_name, ifname))
+			return ipv4_of(addrs);
+	return (struct in_addr){};
+}
+
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 {
+	const struct in_addr own = inc_interface_first_address(ifname, addrs);
 	char ip[INET_ADDRSTRLEN] = "", mac[18] = "";
 	uint8_t m[6] = {0};
-	struct in_addr own;
 	bool there = false;
 
+	if (own.s_addr)
+		inet_ntop(AF_INET, &own, ip, sizeof(ip));
 	for (; addrs; addrs = addrs->ifa_next) {
 		if (strcmp(addrs->ifa_name, ifname))
 			continue;
 		there = true;
-		if (is_ipv4(addrs) && !ip[0]) {
-			own = ipv4_of(addrs);
-			inet_ntop(AF_INET, &own, ip, sizeof(ip));
-		} else if (addrs->ifa_addr && addrs->ifa_addr->sa_family == AF_PACKET) {
+		if (addrs->ifa_addr && addrs->ifa_addr->sa_family == AF_PACKET)
 			memcpy(m, ((const struct sockaddr_ll *)addrs->ifa_addr)->sll_addr,
 			       sizeof(m));
-		}
 	}
 	if (there)
 		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3],

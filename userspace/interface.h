@@ -34,6 +34,9 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
  * address. addrs: the list of getifaddrs(). */
 unsigned int inc_interface_prefix(const char *ifname, const struct ifaddrs *addrs);
 
+/* Returns the interface's first IPv4 address; 0: it has none. addrs: the list of getifaddrs() */
+struct in_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs);
+
 /* Writes the name of the interface's driver to out, or "" if it is not known. */
 #define INC_INTERFACE_DRIVER 32
 void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER]);

@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static void look_at(struct inc_engine_port *port, const struct inc_link *link)
  * going down. */
 static void look_first(struct inc_engine_port *port)
 {
+	struct ifaddrs *addrs;
 	struct inc_link *list;
 	int n = inc_links_read(&list);
 	const struct inc_link *link = n < 0 ? NULL : inc_link_at(list, n, port->ifindex);
@@ -81,6 +83,13 @@ static void look_first(struct inc_engine_port *port)
 	if (link)
 		look_at(port, link);
 	free(list);
+	if (getifaddrs(&addrs))
+		return;
+	port->ip = inc_interface_first_address(port->name, addrs);
+	freeifaddrs(addrs);
+	if (!port->ip.s_addr)
+		inc_info("port %s has no IPv4 address yet (ip addr add ADDRESS/PREFIX dev %s)",
+			 port->name, port->name);
 }
 
 int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *err)
@@ -147,6 +156,19 @@ static bool read_addresses(struct inc_daemon *d)
 	d->addresses = now;
 	d->n_addresses = n;
 	return changed;
+}
+
+/* Reads the first address of each port. Without an answer of the kernel the last ones stay. */
+static void read_own_addresses(struct inc_daemon *d)
+{
+	struct ifaddrs *addrs;
+	uint32_t i;
+
+	if (getifaddrs(&addrs))
+		return;
+	for (i = 0; i < d->n_ports; i++)
+		d->port[i].ip = inc_interface_first_address(d->port[i].name, addrs);
+	freeifaddrs(addrs);
 }
 
 /* Whether no interface here has the address, as far as the addresses are known. */
@@ -294,6 +316,7 @@ void inc_ports_check(struct inc_daemon *d)
 		changed |= has_changed(port, &was);
 	}
 	free(list);
+	read_own_addresses(d);
 	inc_configured_rename(d);
 	if (changed || d->ports_changed)
 		inc_configured_watch(d);

@@ -55,13 +55,10 @@ struct inc_client {
 	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
 	struct inc_ndjson *conn;
 	struct inc_tls *tls; /* TLS of the connection; NULL: without TLS */
-	/* the ports that were lost, or could not be read, when "hello" was sent, so that it may
-	 * lack their endpoints */
-	bool lacked[INC_MAX_PORTS];
-	/* down: the ports that were down when "hello" was sent, so that it may lack their RDMA
-	 * devices. n_endpoints: number of endpoints in that "hello". */
-	bool down[INC_MAX_PORTS];
-	uint32_t n_endpoints;
+	/* The ports as they were when "hello" was sent. It may lack the endpoints of those that
+	 * were lost or could not be read, and the RDMA devices of those that were down. */
+	struct inc_engine_port told[INC_MAX_PORTS];
+	uint32_t n_endpoints; /* number of endpoints in that "hello" */
 	/* the last "hello" may lack endpoints, because memory or descriptors were short when they
 	 * were looked for */
 	bool incomplete;
@@ -200,8 +197,9 @@ static void send_hello(struct inc_client *c)
 
 	inc_ports_check(c->d);
 	for (i = 0; i < c->d->n_ports; i++) {
-		c->lacked[i] = c->d->ports_unread || c->d->port[i].condition == INC_PORT_LOST;
-		c->down[i] = c->d->port[i].condition == INC_PORT_DOWN;
+		c->told[i] = c->d->port[i];
+		if (c->d->ports_unread)
+			c->told[i].condition = INC_PORT_LOST;
 	}
 	INC_FOR_COMMS (c->d, &at)
 		json_array_append_new(numbers, json_integer(at.comm.communicator));
@@ -239,12 +237,17 @@ static bool offers_more(struct inc_client *c)
 
 static void check_port(struct inc_client *c, uint32_t i)
 {
-	const enum inc_port_condition condition = c->d->port[i].condition;
+	const struct inc_engine_port *now = &c->d->port[i];
+	struct inc_engine_port *told = &c->told[i];
 
-	if (c->lacked[i] && condition != INC_PORT_LOST) {
+	if (told->condition == INC_PORT_LOST && now->condition != INC_PORT_LOST) {
 		retry(c, "a port is back that was lost at the last hello");
-	} else if (c->down[i] && condition == INC_PORT_UP) {
-		c->down[i] = false;
+	} else if (now->ip.s_addr && now->ip.s_addr != told->ip.s_addr) {
+		retry(c, "a port has an address that the last hello lacks");
+	} else if (told->mtu && now->mtu > told->mtu) {
+		retry(c, "a port has a larger MTU than at the last hello");
+	} else if (told->condition == INC_PORT_DOWN && now->condition == INC_PORT_UP) {
+		told->condition = INC_PORT_UP;
 		if (offers_more(c))
 			retry(c, "a port is up whose RDMA device the last hello lacks");
 	}

@@ -263,8 +263,9 @@ void inc_query_server_stop(struct inc_query_server *s);
 /* switch_client.c: the connection to the controller */
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err);
 void inc_client_stop(struct inc_client *c);
-/* Connects again if a port is back that was lost at the last hello, because only a hello tells the
- * controller which endpoints the port has. This ends the present connection. */
+/* Connects again if a port has something that the last hello lacks: an interface, an address, a
+ * device or a larger MTU. Only a hello names these to the controller. This ends the present
+ * connection. */
 void inc_client_check_ports(struct inc_client *c);
 /* Sends an event if the controller is connected. */
 void inc_client_event(struct inc_client *c, const struct inc_msg_event *event);

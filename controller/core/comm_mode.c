@@ -53,13 +53,17 @@ void inc_comm_choose_slots(struct inc_comm *comm)
  * there. Returns 0 or -EOPNOTSUPP. */
 static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
+	char lack[160];
+
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
 		if (sw->ports[port].payload[kind])
 			return 0;
 	}
-	return inc_err_set(
-		err, EOPNOTSUPP, "switch %s: port %s has no endpoint, which termination mode needs",
-		inc_switch_name(sw), sw->core->topo->switches[sw->index].ports[port].name);
+	inc_switch_print_lack(sw, port, lack, sizeof(lack));
+	return inc_err_set(err, EOPNOTSUPP,
+			   "switch %s: port %s has no endpoint, which termination mode needs: %s",
+			   inc_switch_name(sw),
+			   sw->core->topo->switches[sw->index].ports[port].name, lack);
 }
 
 int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mode_of_switch mode,

@@ -186,12 +186,35 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p)
 	return found;
 }
 
+void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int p, char *buf, size_t size)
+{
+	const struct inc_topology *topo = sw->core->topo;
+	const struct inc_topo_port *port = &topo->switches[sw->index].ports[p];
+	const struct inc_msg_port *said = NULL;
+	char ip[INET_ADDRSTRLEN];
+
+	for (uint32_t i = 0; i < sw->n_hello_ports; i++) {
+		if (!strcmp(sw->hello_ports[i].name, port->name))
+			said = &sw->hello_ports[i];
+	}
+	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
+	if (!said)
+		snprintf(buf, size, "inc-switchd does not use the port: start it with --port %s",
+			 port->name);
+	else if (strcmp(said->ip, ip) != 0)
+		snprintf(buf, size, "it has %s instead of %s (ip addr add %s/%u dev %s)",
+			 *said->ip ? said->ip : "no address", ip, ip, topo->prefix, port->name);
+	else
+		snprintf(buf, size, "incctl ports %s and the log of inc-switchd have the reason",
+			 inc_switch_name(sw));
+}
+
 /* Reads the ports of a switch from its hello, and logs the ports of the topology's file that the
  * hello lacks. Jobs that need such a port will fail. */
 static void take_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-	char ip[INET_ADDRSTRLEN];
+	char ip[INET_ADDRSTRLEN], lack[160];
 
 	clear_ports(sw);
 	for (unsigned int p = 0; p < topo->n_ports; p++) {
@@ -199,8 +222,9 @@ static void take_ports(struct inc_core_switch *sw)
 			continue;
 		sw->ports[p].lacking = true;
 		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
-		inc_warn("switch %s: has no port %s with address %s", inc_switch_name(sw),
-			 topo->ports[p].name, ip);
+		inc_switch_print_lack(sw, p, lack, sizeof(lack));
+		inc_warn("switch %s: has no port %s with address %s: %s", inc_switch_name(sw),
+			 topo->ports[p].name, ip, lack);
 	}
 }
 

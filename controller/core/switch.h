@@ -92,6 +92,9 @@ void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event 
  * the database (inc_comm.storing). Its requests count at its switches no longer. */
 void inc_switches_go_on(struct inc_core *core);
 const char *inc_switch_name(const struct inc_core_switch *sw);
+/* Prints what a port of the topology lacks by the switch's last hello, and the remedy. */
+void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int port, char *buf,
+			   size_t size);
 /* Makes trees avoid the switch for a while if they can, because it is full and has refused a
  * communicator. */
 void inc_switch_avoid(struct inc_core_switch *sw);

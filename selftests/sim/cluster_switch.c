@@ -250,6 +250,14 @@ void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *ou
 	memset(out, 0, sizeof(*out));
 }
 
+struct in_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs)
+{
+	for (; addrs; addrs = addrs->ifa_next)
+		if (addrs->ifa_addr->sa_family == AF_INET && !strcmp(addrs->ifa_name, ifname))
+			return ((const struct sockaddr_in *)addrs->ifa_addr)->sin_addr;
+	return (struct in_addr){};
+}
+
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 {
 	const struct cluster_port *port = cluster_port_here(ifname);
