@@ -42,6 +42,12 @@ void inc_comm_switch_answered(struct inc_core_switch *sw);
  * switch only, because the connection of the switch is lost. The owner calls it while the switch
  * still counts as connected. */
 void inc_comms_await_switch(const struct inc_core_switch *sw);
+/* comm_report.c: the switch's machine has closed the connection. In termination mode the daemon's
+ * memory has the switch's part of a communicator, so that ends with the daemon. The first function
+ * reports the loss to the members of these communicators as a notice. The second one fails them,
+ * because the switch has not come back. */
+void inc_comms_note_closed(const struct inc_core_switch *sw);
+void inc_comms_end_with_daemon(const struct inc_core_switch *sw);
 /* Frees the trees of the communicators that wait for switches, because the topology changes.
  * inc_comms_retry() must follow before any other event, and finds another tree for each of them. */
 void inc_comms_drop_waiting(struct inc_core *core);

@@ -7,6 +7,7 @@
 #include "lib/base/err.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
+#include "controller/core/comm_event.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
@@ -82,6 +83,47 @@ void inc_comms_await_switch(const struct inc_core_switch *sw)
 			if (comm->phase == COMM_WAIT_SWITCH && comm->tree &&
 			    inc_tree_find(comm->tree, sw->index) >= 0 && !inc_comm_absent(comm))
 				inc_core_timer_arm(&comm->timer, core->opt.switch_timeout_ms);
+		}
+	}
+}
+
+/* Whether the communicator runs, and the memory of the switch's daemon has the switch's part of
+ * it. */
+static bool lives_in_daemon(const struct inc_comm *comm, const struct inc_core_switch *sw)
+{
+	return (comm->phase == COMM_CONFIGURED || comm->phase == COMM_STARTED) &&
+	       inc_comm_keeps(comm, sw) &&
+	       comm->tree->nodes[inc_tree_find(comm->tree, sw->index)].mode == INC_TERMINATION;
+}
+
+void inc_comms_note_closed(const struct inc_core_switch *sw)
+{
+	const struct inc_group *group;
+	struct inc_comm *comm;
+
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (lives_in_daemon(comm, sw))
+				inc_comm_set_notice(comm, sw, "not connected to the controller");
+		}
+	}
+}
+
+/* no communicator is freed in this loop, because only those that were made are failed */
+void inc_comms_end_with_daemon(const struct inc_core_switch *sw)
+{
+	const struct inc_group *group;
+	struct inc_comm *comm;
+
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (lives_in_daemon(comm, sw))
+				inc_comm_fail(comm, -1, EHOSTUNREACH,
+					      "switch %s is not connected to the controller: its "
+					      "inc-switchd has ended, and a communicator in "
+					      "termination mode ends with it (start it again; its "
+					      "log may have the reason)",
+					      inc_switch_name(sw));
 		}
 	}
 }

@@ -17,6 +17,9 @@
 #include "lib/base/random.h"
 
 #define AVOID_MS 10000 /* time in ms for which trees avoid a switch that was full */
+/* Time in ms for a switch that has closed its connection to be back. A switch that runs tries every
+ * second. */
+#define CLOSED_MS 5000
 
 const char *inc_switch_name(const struct inc_core_switch *sw)
 {
@@ -44,6 +47,11 @@ static void on_avoided(void *arg)
 	inc_routes_avoid(sw->core->routes, sw->index, false);
 }
 
+static void on_closed(void *arg)
+{
+	inc_comms_end_with_daemon(arg);
+}
+
 void inc_switch_avoid(struct inc_core_switch *sw)
 {
 	inc_routes_avoid(sw->core->routes, sw->index, true);
@@ -61,6 +69,7 @@ struct inc_core_switch *inc_switch_new(struct inc_core *core, unsigned int index
 	sw->index = index;
 	sw->since_at_ms = core->now.clock_ms;
 	inc_core_timer_init(&sw->avoided, core, on_avoided, sw);
+	inc_core_timer_init(&sw->closed, core, on_closed, sw);
 	sw->ports = calloc(n_ports + 1, sizeof(*sw->ports));
 	if (sw->ports)
 		return sw;
@@ -73,6 +82,7 @@ void inc_switch_free(struct inc_core_switch *sw)
 	if (!sw)
 		return;
 	inc_core_timer_stop(&sw->avoided);
+	inc_core_timer_stop(&sw->closed);
 	free(sw->qpns);
 	free(sw->ports);
 	free(sw->hello);
@@ -300,6 +310,7 @@ static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hell
 
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
+	inc_core_timer_stop(&sw->closed);
 	sw->connected = true;
 	sw->to_drop = NULL;
 	sw->since_at_ms = sw->core->now.clock_ms;
@@ -322,7 +333,7 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 	inc_comms_retry(sw->core);
 }
 
-void inc_switch_lost(struct inc_core_switch *sw)
+void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
 {
 	inc_comms_await_switch(sw);
 	sw->connected = false;
@@ -330,6 +341,10 @@ void inc_switch_lost(struct inc_core_switch *sw)
 	sw->since_at_ms = sw->core->now.clock_ms;
 	inc_switch_offer(sw);
 	inc_orphans_forget(sw);
+	if (!peer_closed)
+		return;
+	inc_comms_note_closed(sw);
+	inc_core_timer_arm(&sw->closed, CLOSED_MS);
 }
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)

@@ -69,6 +69,8 @@ struct inc_core_switch {
 	uint32_t *qpns; /* queue pair numbers in use */
 	size_t n_qpns, qpns_room;
 	struct inc_core_timer avoided; /* runs while trees avoid the switch, because it was full */
+	/* runs after the switch's machine has closed the connection, until the switch is back */
+	struct inc_core_timer closed;
 	bool awaited; /* a communicator waits until the switch has answered earlier requests */
 };
 
@@ -86,7 +88,7 @@ void inc_switch_reread(struct inc_core_switch *sw);
 /* These functions handle the events CORE_EVENT_HELLO, CORE_EVENT_SWITCH_LOST and
  * CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
-void inc_switch_lost(struct inc_core_switch *sw);
+void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
 /* Lets communicators begin that wait for answers of switches, because one has stopped waiting for
  * the database (inc_comm.storing). Its requests count at its switches no longer. */

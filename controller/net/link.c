@@ -89,8 +89,9 @@ static void link_free(struct inc_switch_link *link)
 	link->ctl->n_links--;
 	if (sw) {
 		link->ctl->switches[sw->index].link = NULL;
-		inc_ctl_step(link->ctl,
-			     &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST, .sw = sw});
+		inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
+								 .sw = sw,
+								 .peer_closed = link->peer_closed});
 		inc_requests_fail(link, sw);
 	}
 	inc_timeout_free(link->silence);
@@ -436,6 +437,7 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	struct inc_switch_link *link = arg;
 	struct inc_log_account *before = inc_log_on(&link->address_limit->log);
 
+	link->peer_closed = !code || code == ECONNRESET;
 	if (link->sw)
 		inc_warn("switch %s: connection lost: %s", inc_switch_name(link->sw), reason);
 	else if (code)

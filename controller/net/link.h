@@ -28,6 +28,7 @@ struct inc_switch_link {
 	struct inc_ndjson *conn;
 	/* switch that the connection belongs to; NULL before its hello */
 	struct inc_core_switch *sw;
+	bool peer_closed; /* the switch's machine has closed the connection */
 	/* time limit of the peer, which runs in LINK_GREETING and LINK_ASKED */
 	struct inc_timeout *silence;
 	uint64_t next_seq;
