@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Soft channels: messages are segmented into packets, sent, and reported when they are
  * acknowledged. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "lib/channel/soft_priv.h"
+#include "lib/net/netdev.h"
+#include "lib/proto/roce.h"
 
 /* ---- content that several channels send ---- */
 
@@ -316,6 +322,52 @@ static void send_active(struct soft_device *dev, uint64_t now_ns)
 	} while (uncut != dev->udp.uncut);
 }
 
+/* Writes the name of the interface that has the address; "" if there is none. */
+static void name_interface(uint32_t ip, char name[IF_NAMESIZE])
+{
+	struct ifaddrs *list, *a;
+
+	*name = '\0';
+	if (getifaddrs(&list))
+		return;
+	for (a = list; a && !*name; a = a->ifa_next) {
+		const struct sockaddr_in *at = (const struct sockaddr_in *)a->ifa_addr;
+
+		if (at && at->sin_family == AF_INET && at->sin_addr.s_addr == ip)
+			snprintf(name, IF_NAMESIZE, "%s", a->ifa_name);
+	}
+	freeifaddrs(list);
+}
+
+/* Breaks a channel whose packets the kernel refuses to send. A packet is too long after somebody
+ * has made the MTU of the interface, or of the route, smaller. */
+static void lose_unsent(struct soft_channel *ch)
+{
+	const unsigned int need = INC_MAX_OVERHEAD + ch->payload;
+	const int error = ch->tx.failed;
+	char name[IF_NAMESIZE];
+	unsigned int mtu;
+
+	if (error != EMSGSIZE) {
+		inc_soft_lose(ch, INC_CHANNEL_CUT, error, "cannot be sent to: %s",
+			      strerrordesc_np(error));
+		return;
+	}
+	name_interface(ch->own_ip ?: soft_device_of(ch)->own_ip.s_addr, name);
+	mtu = *name ? inc_interface_mtu(name) : 0;
+	if (mtu && mtu < need)
+		inc_soft_lose(ch, INC_CHANNEL_CUT, error,
+			      "cannot be sent to: %s has MTU %u now, and payload %u needs %u (ip "
+			      "link set dev %s mtu %u)",
+			      name, mtu, ch->payload, need, name, need);
+	else
+		inc_soft_lose(
+			ch, INC_CHANNEL_CUT, error,
+			"cannot be sent to: the route to it has a smaller MTU now than the %u "
+			"that payload %u needs (ip route get ADDRESS)",
+			need, ch->payload);
+}
+
 /* Ends a channel's part of a turn (soft_priv.h). If packets could not be sent, because the socket
  * is full, the channel stays in the list of active channels. */
 static void settle(struct soft_channel *ch, uint64_t now_ns)
@@ -325,8 +377,7 @@ static void settle(struct soft_channel *ch, uint64_t now_ns)
 
 	soft_due(dev, soft_deadline_of(ch));
 	if (ch->tx.failed) {
-		inc_soft_lose(ch, INC_CHANNEL_CUT, ch->tx.failed, "cannot be sent to: %s",
-			      strerrordesc_np(ch->tx.failed));
+		lose_unsent(ch);
 	} else if (ch->tx.sel.lost && !ch->tx.rnr_over_at_ns) {
 		soft_activate(ch);
 		soft_due(dev, now_ns + SOFT_BLOCKED_NS);
