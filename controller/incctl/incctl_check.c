@@ -35,6 +35,7 @@ struct interface {
 	const struct inc_topo_host *host;
 	char state[256]; /* the running switch's report of the port; "": there is none */
 	bool lost;       /* the running switch cannot use it */
+	bool unused;     /* the running switch does not know it, but the topology has it */
 };
 
 struct check {
@@ -230,6 +231,7 @@ static void enter_topology_switch(struct check *c, const struct inc_topo_switch 
 			return;
 		i->port = &sw->ports[p];
 		i->own = sw->ports[p].ip;
+		i->unused = !*i->state && !strcmp(sw->name, c->switch_name);
 		if (sw->has_mode && !*i->state)
 			i->use = sw->mode == INC_TERMINATION ? INC_ADAPTER_TERMINATION
 							     : INC_ADAPTER_PASSTHROUGH;
@@ -418,6 +420,11 @@ static void examine(struct check *c, const struct interface *i)
 				      i->state),
 			     "The running switch does not use the port.",
 			     "incctl events, and the log of inc-switchd");
+	else if (i->unused)
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "switch",
+				      "the running switch does not use it"),
+			     "No job can use the port.", "start inc-switchd with --port %s, too",
+			     i->name);
 	else if (*i->state)
 		inc_find(&c->findings, INC_FINDING_OK, where, "switch",
 			 "the running switch uses it");
