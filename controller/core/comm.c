@@ -426,18 +426,27 @@ const struct inc_topo_port *inc_comm_host_port(const struct inc_comm *comm, unsi
 	return &topo->switches[host->sw].ports[child ? child->port : host->port];
 }
 
-/* Reports once for each communicator of the members that the modes of its switches cost speed. */
+/* Reports once for each communicator of the members that the modes of its switches, or the MTU at
+ * one member, cost speed. The MTU replaces an advice for floats, because it concerns all types. */
 static void advise(const struct inc_comm *comm, struct inc_msg_made *made)
 {
+	char narrow[sizeof(made->slow)];
+
 	if (inc_channel_of(comm->index))
 		return;
 	made->has_slow = inc_comm_find_slow(comm, made);
-	if (!made->has_slow)
-		return;
 	if (made->slow_floats)
 		inc_info("communicator %u: %s", comm->number, made->slow);
-	else
+	else if (made->has_slow)
 		inc_warn("communicator %u: %s", comm->number, made->slow);
+	if (!inc_comm_find_narrow(comm, narrow, sizeof(narrow)))
+		return;
+	inc_warn("communicator %u: %s", comm->number, narrow);
+	if (made->has_slow && !made->slow_floats)
+		return;
+	memcpy(made->slow, narrow, sizeof(made->slow));
+	made->has_slow = true;
+	made->slow_floats = false;
 }
 
 void inc_comm_configured(struct inc_comm *comm)

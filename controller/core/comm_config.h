@@ -92,6 +92,10 @@ void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *mad
  * other ones. Returns false if they do not. */
 bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made);
 
+/* Prints which member's NIC or route makes the payload smaller than the others could use. Returns
+ * false if no member does. */
+bool inc_comm_find_narrow(const struct inc_comm *comm, char *buf, size_t size);
+
 /* Sets the number of slots that the members' windows need, before there is a tree. */
 void inc_comm_choose_slots(struct inc_comm *comm);
 /* Negotiates the modes, sizes and form of floats that all switches of the tree and all members

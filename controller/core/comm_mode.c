@@ -13,6 +13,7 @@
 #include "controller/core/core.h"
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
+#include "lib/proto/roce.h"
 #include "lib/roce/segments.h"
 
 /* Number of messages in a window, if members leave the size of messages to the controller and
@@ -199,6 +200,39 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
 		"floats are added as integers, in two passes; termination mode is 1.9 to 2.8 times "
 		"as quick for 16 MiB of float32 (docs/modes.md): %s",
 		command);
+	return true;
+}
+
+/* Returns the largest payload that the member can use in the communicator's tree. */
+static unsigned int most_of(const struct inc_comm *comm, unsigned int rank)
+{
+	const struct inc_comm_member *m = &comm->members[rank];
+
+	return comm->mode == INC_TREE_TERMINATION ? m->termination_payload : m->payload;
+}
+
+bool inc_comm_find_narrow(const struct inc_comm *comm, char *buf, size_t size)
+{
+	unsigned int least = 0, wide = 0, need;
+
+	/* rank 0 is always a leader */
+	for (unsigned int rank = 1; rank < comm->group->world_size; rank++) {
+		if (inc_group_is_led(comm->group, rank))
+			continue;
+		if (most_of(comm, rank) < most_of(comm, least))
+			least = rank;
+		if (most_of(comm, rank) > most_of(comm, wide))
+			wide = rank;
+	}
+	if (most_of(comm, least) != comm->payload || most_of(comm, wide) == comm->payload)
+		return false;
+	need = most_of(comm, wide) + INC_MAX_OVERHEAD;
+	snprintf(
+		buf, size,
+		"payload %u and not %u, because %s cannot use more: its NIC, or a route there, has "
+		"an MTU below %u (ip link set dev NIC mtu %u), or it asks for this payload",
+		comm->payload, most_of(comm, wide), inc_member_name(&comm->group->members[least]),
+		need, need);
 	return true;
 }
 
