@@ -339,8 +339,8 @@ static void name_interface(uint32_t ip, char name[IF_NAMESIZE])
 	freeifaddrs(list);
 }
 
-/* Breaks a channel whose packets the kernel refuses to send. A packet is too long after somebody
- * has made the MTU of the interface, or of the route, smaller. */
+/* Breaks a channel whose packets the kernel refuses to send. A packet is too long if the MTU of the
+ * interface, or of the route, has become smaller. */
 static void lose_unsent(struct soft_channel *ch)
 {
 	const unsigned int need = INC_MAX_OVERHEAD + ch->payload;
