@@ -58,6 +58,8 @@ struct incctl_top {
 /* incctl_top.c: prints rates until a signal comes. Returns the exit code. */
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top);
 
+struct inc_findings;
+
 struct incctl_check {
 	struct inc_opt_list port, nic; /* names of interfaces: ports of a switch, and a host's */
 	const char *topology;          /* path of a topology file; NULL: none is given */
@@ -66,6 +68,10 @@ struct incctl_check {
 };
 /* incctl_check.c: examines this machine and prints the findings. Returns the exit code. */
 int incctl_check(const struct incctl_target *target, const struct incctl_check *what);
+/* incctl_ask.c: appends findings about the own key, the way to the controller, and what it lets
+ * this key do. named: the user has named the controller. */
+void incctl_check_controller(const struct incctl_target *target, bool named,
+			     struct inc_findings *f);
 
 /* incctl_printable.c: replaces characters that could control the terminal (printable.h) in all
  * texts of an array or object, at any depth. Keys are not changed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asks one question and reads one answer, over TCP from the controller or from a switch's local
- * socket. */
+ * socket. Examines the way to the controller for incctl check. */
 #include <jansson.h>
 #include <errno.h>
 #include <poll.h>
@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include "lib/base/clock.h"
 #include "lib/base/printable.h"
+#include "lib/check/inspect.h"
 #include "lib/conf/messages.h"
 #include "controller/incctl/incctl.h"
 #include "lib/net/hostport.h"
@@ -338,4 +339,80 @@ json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns)
 	if (!now || !before || grown < 0 || !ns)
 		return json_null();
 	return json_real((double)grown * INC_NSEC_PER_SEC / ns);
+}
+
+/* ---- incctl check: the controller and the keys ------------------------------------------- */
+
+static const char *fix_of(int error)
+{
+	if (error == ECONNREFUSED)
+		return "start it there: systemctl start inc-controller";
+	if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH)
+		return "examine the route and the firewalls on the way: its TCP port must be open";
+	return "give the address and the key that this controller accepts (--controller, --key)";
+}
+
+/* Whether the identity is that of a switch, which has a port of its own and asks no questions. */
+static bool is_switch(const char *identity)
+{
+	return !strncmp(identity, "switch:", strlen("switch:"));
+}
+
+/* Examines what the controller lets this identity do, after it has accepted a connection. */
+static void examine_identity(const struct incctl_target *target, struct inc_findings *f,
+			     const char *where, const char *identity)
+{
+	struct inc_err err;
+	json_t *data;
+
+	if (is_switch(identity)) {
+		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
+		return;
+	}
+	data = incctl_ask(target, "switches", 0, &err);
+	if (!data)
+		inc_find_fix(
+			inc_find(f, INC_FINDING_WARNING, where, "identity", "%.250s", err.msg),
+			"It answers this identity no questions.",
+			"use the key of a job, a viewer or an admin (docs/control.md, \"Keys\")");
+	else if (*identity)
+		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
+	else if (inc_tls_wanted(&target->tls))
+		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts this certificate");
+	else
+		inc_find_fix(
+			inc_find(f, INC_FINDING_WARNING, where, "identity", "it accepts everybody"),
+			"Any machine that reaches the controller can control its switches.",
+			"start inc-controller with --key FILE (docs/control.md, \"Keys\")");
+	json_decref(data);
+}
+
+void incctl_check_controller(const struct incctl_target *target, bool named, struct inc_findings *f)
+{
+	char identity[INC_TLS_IDENTITY_MAX + 1] = "", where[80];
+	struct inc_listener here;
+	struct inc_err err;
+	uint64_t begin_ns;
+	int ret;
+
+	if (target->tls.key)
+		inc_inspect_key(f, target->tls.key, identity);
+	inc_listener_find(false, INC_PORT_MEMBERS, &here);
+	if (!named && !here.found) {
+		inc_find(f, INC_FINDING_SKIPPED, "controller", "answers",
+			 "none runs here, and neither --controller nor INCCL_CONTROLLER names one");
+		return;
+	}
+	snprintf(where, sizeof(where), "controller %.60s", target->controller);
+	begin_ns = inc_now_ns();
+	ret = incctl_reach(target, is_switch(identity) ? INC_PORT_SWITCHES : INC_PORT_MEMBERS,
+			   &err);
+	if (ret) {
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "answers", "%.250s", err.msg),
+			     "No job can begin.", "%s", fix_of(-ret));
+		return;
+	}
+	inc_find(f, INC_FINDING_OK, where, "answers", "connected within %.1f ms",
+		 (inc_now_ns() - begin_ns) / 1e6);
+	examine_identity(target, f, where, identity);
 }

@@ -14,10 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "controller/incctl/incctl.h"
-#include "lib/base/clock.h"
 #include "lib/base/stdout.h"
 #include "lib/check/inspect.h"
-#include "lib/net/hostport.h"
 #include "lib/net/netdev.h"
 #include "lib/topology/topology.h"
 
@@ -258,12 +256,46 @@ static void find_lacking_nic(struct check *c, unsigned int nic)
 		     c->topology->prefix);
 }
 
+/* Reports an address of this machine that is in the network of a host, but not in the topology.
+ * Returns whether there is one. */
+static bool find_wrong_address(struct check *c)
+{
+	const struct inc_topology *t = c->topology;
+	const struct inc_topo_host *h = t->hosts;
+	char own[INET_ADDRSTRLEN], wanted[INET_ADDRSTRLEN];
+	const struct ifaddrs *a = NULL;
+	struct in_addr ip = {0};
+
+	for (; h < t->hosts + t->n_hosts && !a; h += !a)
+		for (a = c->addresses; a; a = a->ifa_next) {
+			if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET)
+				continue;
+			ip = ((const struct sockaddr_in *)a->ifa_addr)->sin_addr;
+			if (!(ntohl(ip.s_addr ^ h->ip.s_addr) >> (32 - t->prefix)))
+				break;
+		}
+	if (!a)
+		return false;
+	inet_ntop(AF_INET, &ip, own, sizeof(own));
+	inet_ntop(AF_INET, &h->ip, wanted, sizeof(wanted));
+	inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, "topology", "addresses",
+			      "interface %s has %s, which is not in the topology; behind port %s "
+			      "of %s it has %s (%s)",
+			      a->ifa_name, own, t->switches[h->sw].ports[h->port].name,
+			      t->switches[h->sw].name, h->name, wanted),
+		     "The controller does not admit ranks of this machine.",
+		     "correct the topology, or ip addr del %s/%u dev %s; ip addr add %s/%u dev %s",
+		     own, t->prefix, a->ifa_name, wanted, t->prefix, a->ifa_name);
+	return true;
+}
+
 static void enter_topology(struct check *c)
 {
 	struct interface *i;
 	const char *ifname;
 	struct inc_err err;
-	unsigned int k, before = c->n;
+	unsigned int k;
+	bool found = false;
 
 	if (inc_topology_load(c->what->topology, &c->topology, &err)) {
 		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, "topology", "file",
@@ -275,8 +307,10 @@ static void enter_topology(struct check *c)
 	inc_find(&c->findings, INC_FINDING_OK, "topology", "file", "%u hosts, %u switches",
 		 c->topology->n_hosts - c->topology->n_nics, c->topology->n_switches);
 	for (k = 0; k < c->topology->n_switches; k++)
-		if (has_own_port(c, &c->topology->switches[k]))
+		if (has_own_port(c, &c->topology->switches[k])) {
 			enter_topology_switch(c, &c->topology->switches[k]);
+			found = true;
+		}
 	for (k = 0; k < c->topology->n_hosts; k++) {
 		ifname = interface_with(c, c->topology->hosts[k].ip);
 		i = ifname ? enter(c, ifname, INC_ADAPTER_HOST) : NULL;
@@ -286,8 +320,9 @@ static void enter_topology(struct check *c)
 			continue;
 		i->host = &c->topology->hosts[k];
 		i->own = i->host->ip;
+		found = true;
 	}
-	if (c->n == before)
+	if (!found && !find_wrong_address(c))
 		inc_find(&c->findings, INC_FINDING_SKIPPED, "topology", "addresses",
 			 "no address of this machine is in it, so this is neither a switch nor a "
 			 "host");
@@ -438,83 +473,6 @@ static void examine(struct check *c, const struct interface *i)
 		visit_neighbours(c, where, i, &a);
 }
 
-/* ---- the controller and the keys ---------------------------------------------------------- */
-
-static const char *fix_of(int error)
-{
-	if (error == ECONNREFUSED)
-		return "start it there: systemctl start inc-controller";
-	if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH)
-		return "examine the route and the firewalls on the way: its TCP port must be open";
-	return "give the address and the key that this controller accepts (--controller, --key)";
-}
-
-/* Whether the identity is that of a switch, which has a port of its own and asks no questions. */
-static bool is_switch(const char *identity)
-{
-	return !strncmp(identity, "switch:", strlen("switch:"));
-}
-
-/* Examines what the controller lets this identity do, after it has accepted a connection. */
-static void examine_identity(struct check *c, const char *where, const char *identity)
-{
-	struct inc_findings *f = &c->findings;
-	struct inc_err err;
-	json_t *data;
-
-	if (is_switch(identity)) {
-		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
-		return;
-	}
-	data = incctl_ask(&c->target, "switches", 0, &err);
-	if (!data)
-		inc_find_fix(
-			inc_find(f, INC_FINDING_WARNING, where, "identity", "%.250s", err.msg),
-			"It answers this identity no questions.",
-			"use the key of a job, a viewer or an admin (docs/control.md, \"Keys\")");
-	else if (*identity)
-		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
-	else if (inc_tls_wanted(&c->target.tls))
-		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts this certificate");
-	else
-		inc_find_fix(
-			inc_find(f, INC_FINDING_WARNING, where, "identity", "it accepts everybody"),
-			"Any machine that reaches the controller can control its switches.",
-			"start inc-controller with --key FILE (docs/control.md, \"Keys\")");
-	json_decref(data);
-}
-
-static void examine_controller(struct check *c)
-{
-	char identity[INC_TLS_IDENTITY_MAX + 1] = "", where[80];
-	struct inc_findings *f = &c->findings;
-	struct inc_listener here;
-	struct inc_err err;
-	uint64_t begin_ns;
-	int ret;
-
-	if (c->target.tls.key)
-		inc_inspect_key(&c->findings, c->target.tls.key, identity);
-	inc_listener_find(false, INC_PORT_MEMBERS, &here);
-	if (!c->what->names_controller && !here.found) {
-		inc_find(f, INC_FINDING_SKIPPED, "controller", "answers",
-			 "none runs here, and neither --controller nor INCCL_CONTROLLER names one");
-		return;
-	}
-	snprintf(where, sizeof(where), "controller %.60s", c->target.controller);
-	begin_ns = inc_now_ns();
-	ret = incctl_reach(&c->target, is_switch(identity) ? INC_PORT_SWITCHES : INC_PORT_MEMBERS,
-			   &err);
-	if (ret) {
-		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "answers", "%.250s", err.msg),
-			     "No job can begin.", "%s", fix_of(-ret));
-		return;
-	}
-	inc_find(f, INC_FINDING_OK, where, "answers", "connected within %.1f ms",
-		 (inc_now_ns() - begin_ns) / 1e6);
-	examine_identity(c, where, identity);
-}
-
 /* ---- all together -------------------------------------------------------------------- */
 
 static void enter_given(struct check *c)
@@ -578,7 +536,7 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 		examine(&c, &c.interface[k]);
 		show(&c);
 	}
-	examine_controller(&c);
+	incctl_check_controller(&c.target, what->names_controller, &c.findings);
 	show(&c);
 	if (c.findings.lost)
 		fputs("incctl: no memory for all findings\n", stderr);
