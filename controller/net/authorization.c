@@ -63,7 +63,10 @@ int inc_authorize_member(const char *identity, const char *job, struct inc_err *
 	if (!identity || is(identity, "admin") || is(identity, "member") ||
 	    (is_of(identity, OF_JOB) && is(identity + strlen(OF_JOB), job)))
 		return 0;
-	return inc_err_set(err, EACCES, "identity %s may be no member of job %s", identity, job);
+	return inc_err_set(err, EACCES,
+			   "identity %s may be no member of job %s; use the key of the identity "
+			   "member, which may join any job, or that of job:%s",
+			   identity, job, job);
 }
 
 int inc_authorize_change(const char *identity, struct inc_err *err)
