@@ -239,8 +239,10 @@ static void judge_xmit(struct inc_findings *f, const char *where, const struct i
 			 "driver %s sends no packets here that XDP redirects", a->driver);
 
 	if (!strcmp(a->driver, "veth"))
-		inc_find_fix(bad, "Results are lost until they are retransmitted.",
-			     "ethtool -K PEER gro on, where PEER is the other end of the veth");
+		inc_find_fix(
+			bad, "Results are lost until they are retransmitted.",
+			"ethtool -K PEER gro off; ethtool -K PEER gro on, where PEER is the other "
+			"end of the veth");
 	else
 		inc_find_fix(bad, "Results are lost until they are retransmitted.",
 			     "start inc-switchd with --xdp generic or --mode termination");
@@ -326,7 +328,7 @@ static void judge_napi(struct inc_findings *f, const char *where, const struct i
 	if (strcmp(a->driver, "veth") != 0)
 		return;
 	if (a->gro)
-		inc_find(f, INC_FINDING_OK, where, "napi", "GRO is on, so the veth has NAPI");
+		inc_find(f, INC_FINDING_OK, where, "napi", "GRO is on, as NAPI of a veth needs it");
 	else
 		inc_find_fix(
 			inc_find(f, level, where, "napi", "GRO is off, so the veth has no NAPI"),

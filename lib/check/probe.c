@@ -400,7 +400,8 @@ static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 			       seen.sent, seen.sent - seen.received);
 		inc_find_fix(
 			bad, "Results are lost until they are retransmitted.", "%s",
-			veth ? "ethtool -K PEER gro on, where PEER is the other end of the veth"
+			veth ? "ethtool -K PEER gro off; ethtool -K PEER gro on, where PEER is the "
+			       "other end of the veth"
 			     : "start inc-switchd with --xdp generic or --mode termination");
 	}
 }
