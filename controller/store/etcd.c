@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 #include "lib/base/printable.h"
 #include "lib/base/opt.h"
 #include "lib/net/hostport.h"
@@ -118,6 +119,20 @@ static void free_request(struct request *r)
 
 static void on_timer(void *arg);
 
+/* Warns of members that are asked by plain HTTP over a network. */
+static void warn_of_plain(const struct inc_etcd *etcd)
+{
+	const struct inc_hostport *at = etcd->members.at;
+
+	for (; !etcd->secure && at < etcd->members.at + etcd->members.n; at++)
+		if (strncmp(at->host, "127.", 4) != 0 && strcmp(at->host, "localhost") != 0 &&
+		    strcmp(at->host, "::1") != 0)
+			inc_warn("etcd http://%s:%s: plain HTTP, so anybody on the way can read "
+				 "and change the state of the jobs; give --etcd-ca, --etcd-cert "
+				 "and --etcd-key",
+				 at->host, at->port);
+}
+
 int inc_etcd_open(struct event_base *base, const char *database, const struct inc_etcd_files *files,
 		  struct inc_etcd **out, struct inc_err *err)
 {
@@ -146,6 +161,7 @@ int inc_etcd_open(struct event_base *base, const char *database, const struct in
 	etcd->timer = inc_timer_new(base, on_timer, etcd);
 	if (!etcd->multi || !etcd->timer)
 		goto fail;
+	warn_of_plain(etcd);
 	*out = etcd;
 	return 0;
 
