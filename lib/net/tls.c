@@ -6,12 +6,14 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include "lib/base/printable.h"
 #include "lib/net/tls.h"
 #include "lib/net/tls_errors.h"
 
@@ -69,6 +71,10 @@ static SSL_SESSION *session_of(SSL *ssl, const struct inc_tls_key *key)
  * have. */
 static const char unknown[] = "";
 
+/* The identity that a client has offered and that we do not have, for the explanation of the
+ * handshake that fails by it on this thread. "": there is none. */
+static __thread char offered[INC_TLS_IDENTITY_MAX + 1];
+
 /* Finds the key that the client has offered. An unknown identity is no error here, because
  * OpenSSL ends the handshake itself if there is neither a key nor a certificate. */
 static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SESSION **session)
@@ -78,14 +84,18 @@ static int on_find(SSL *ssl, const unsigned char *identity, size_t size, SSL_SES
 	const struct inc_tls_key *key;
 
 	*session = NULL;
+	*offered = '\0';
 	SSL_set_app_data(ssl, (char *)unknown);
 	if (size >= sizeof(name) || memchr(identity, '\0', size))
 		return 1;
 	memcpy(name, identity, size);
 	name[size] = '\0';
 	key = inc_tls_keys_find(&tls->keys, name);
-	if (!key)
+	if (!key) {
+		snprintf(offered, sizeof(offered), "%s", name);
+		inc_printable(offered);
 		return 1;
+	}
 	*session = session_of(ssl, key);
 	/* store the identity before the client has proved it, because inc_tls_identity() returns it
 	 * only if the handshake has succeeded */
@@ -406,7 +416,9 @@ static const char *wrong_key(const SSL *ssl, unsigned long code)
 		return tls->server ? "we have another secret for" : NULL;
 	/* we have neither the client's key nor a certificate */
 	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
-		return tls->server ? "we have no such key" : NULL;
+		return !tls->server ? NULL
+		       : *offered   ? "we have no key for"
+				    : "we have no such key";
 	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
 	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
 		return tls->server ? NULL : "the other side has another secret for";
@@ -418,13 +430,13 @@ static const char *wrong_key(const SSL *ssl, unsigned long code)
 }
 
 /* Returns the identity of the key that the handshake used. That is our own key if we are the
- * client, else the key of ours that the client has offered. "": no key. */
+ * client, else the key that the client has offered. "": no key. */
 static const char *key_meant(const SSL *ssl)
 {
 	const struct inc_tls *tls = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
 	const char *named = SSL_get_app_data(ssl);
 
-	return !tls->server ? tls->keys.key->identity : named ? named : "";
+	return !tls->server ? tls->keys.key->identity : named && *named ? named : offered;
 }
 
 int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)

@@ -19,7 +19,8 @@ bool inc_topology_is_name(const char *name)
 	return *name && strlen(name) <= INC_TOPO_NAME_LEN && plain_name(name);
 }
 
-#define NAME_FIELD .kind = INC_WORD, .need = INC_REQUIRED, .what = "a name"
+#define NAME_FIELD \
+	.kind = INC_WORD, .need = INC_REQUIRED, .what = "a name of letters, digits, - and _"
 
 static const struct inc_field host_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_host, name)},
@@ -41,8 +42,8 @@ static const struct inc_field port_fields[] = {
 static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, port_fields);
 
 static const struct inc_field switch_fields[] = {
-	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_topo_switch, name), .what = "a name",
-	 .alias = "id"},
+	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_topo_switch, name),
+	 .what = "a name of letters, digits, - and _", .alias = "id"},
 	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root), .alias = "is_root"},
 	{"mode", INC_CHOICE, INC_OPTIONAL, INC_AT(struct inc_topo_switch, mode),
 	 .names = inc_mode_settings, .given = offsetof(struct inc_topo_switch, has_mode)},
@@ -84,7 +85,7 @@ static int check_name(const struct inc_yaml_node *map, const char *name, struct 
 	if (plain_name(name))
 		return 0;
 	return inc_yaml_error(name_node(map), err,
-			      "'%.64s' is not a name (letters, digits, - and _)", name);
+			      "'%.64s' is not a name of letters, digits, - and _", name);
 }
 
 /* Registers the name of a node, which must be new. */
@@ -106,8 +107,11 @@ static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map,
 static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct in_addr ip,
 		   enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
+	char text[INET_ADDRSTRLEN];
+
 	if (inc_topology_has_ip(topo, ip))
-		return inc_yaml_error(inc_yaml_get(map, "ip"), err, "is given twice");
+		return inc_yaml_error(inc_yaml_get(map, "ip"), err, "%s is given twice",
+				      inet_ntop(AF_INET, &ip, text, sizeof(text)));
 	return inc_topology_add_ip(topo, ip, kind, index)
 		       ? inc_err_set(err, ENOMEM, "out of memory")
 		       : 0;
@@ -128,7 +132,7 @@ static int read_nic(struct inc_topology *topo, const struct inc_yaml_node *map, 
 	if (!inc_addr_unicast(ntohl(ip->s_addr)))
 		return inc_yaml_error(node, err, "%s is not a unicast address", text);
 	if (inc_topology_has_ip(topo, *ip))
-		return inc_yaml_error(node, err, "is given twice");
+		return inc_yaml_error(node, err, "%s is given twice", text);
 	return inc_topology_add_ip(topo, *ip, INC_TOPO_HOST, index)
 		       ? inc_err_set(err, ENOMEM, "out of memory")
 		       : 0;
