@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chooses the standby port of each port, and how many comms a device can have. The functions use
- * only their arguments.
+ * Chooses the standby port of each port, and how many comms a device can have (choose.c). Decides
+ * which devices and interfaces the lists of NCCL allow (iflist.c). The functions use only their
+ * arguments.
  */
 #ifndef HA_CHOOSE_H
 #define HA_CHOOSE_H
@@ -40,5 +41,18 @@ void ha_pci_path_trim(char *path);
 /* Returns how many comms a device has room for, at least 1. NCCL needs one comm for each of its
  * channels in each direction. */
 unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct ha_config *config);
+
+/* --- NCCL's lists of devices and interfaces ---
+ *
+ * NCCL_IB_HCA and NCCL_SOCKET_IFNAME are parsed exactly as NCCL does. "^" excludes the entries, "="
+ * compares whole names instead of prefixes, and "^=" does both. Then follow NAME[:PORT], separated
+ * by commas. */
+
+#define HA_IFLIST_DEVICES    32u /* most entries of NCCL_IB_HCA that NCCL reads */
+#define HA_IFLIST_INTERFACES 16u /* most entries of NCCL_SOCKET_IFNAME that NCCL reads */
+
+/* Whether a list of NCCL allows this port of this device. If the list is NULL, it allows all. port
+ * is -1 for a network interface, which has none. */
+bool ha_iflist_passes(const char *list, unsigned int max_entries, const char *name, int port);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/nccl/choose.h"
-#include "hostlib/nccl/iflist.h"
 #include "lib/rdma/gid.h"
 
 #define SYS_RDMA  "/sys/class/infiniband"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/iflist.h"
+#include "hostlib/nccl/choose.h"
 
 #define PREFIX_BYTES 63u /* number of bytes of a name that NCCL compares */
 

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include "hostlib/nccl/iflist.h"
+#include "hostlib/nccl/choose.h"
 #include "hostlib/nccl/plugin.h"
 
 /* most bytes of one message, the same as in NCCL's own transport */

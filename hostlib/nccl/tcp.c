@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include "hostlib/nccl/iflist.h"
+#include "hostlib/nccl/choose.h"
 #include "hostlib/nccl/tcp.h"
 #include "lib/base/fd.h"
 

@@ -36,7 +36,7 @@ union ha_address {
 };
 
 /* Makes a socket that listens on any port of the first usable address. ifname names the interfaces
- * that may be used (NCCL_SOCKET_IFNAME, see iflist.h). If it is NULL, loopback and bridges of
+ * that may be used (NCCL_SOCKET_IFNAME, see choose.h). If it is NULL, loopback and bridges of
  * containers come last. Link-local addresses are never used. Returns the descriptor, or -errno. */
 int ha_socket_listen(const char *ifname, union ha_address *address, struct inc_err *err);
 /* Accepts a connection into a socket. Returns 1 if one was accepted, 0 if none is waiting, or

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/nccl/handle.h"
-#include "hostlib/nccl/iflist.h"
+#include "hostlib/nccl/choose.h"
 #include "hostlib/nccl/control_msg.h"
 #include "selftests/fuzz/fuzz.h"
 

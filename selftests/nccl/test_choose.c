@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "hostlib/nccl/choose.h"
-#include "hostlib/nccl/iflist.h"
 
 #define ROOT "/sys/devices/pci0000:00"
 /* path in sysfs of a PCI switch below a port of the root complex */

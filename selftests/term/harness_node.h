@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "userspace/term/arithmetic.h"
 #include "userspace/term/node.h"
 
 /*

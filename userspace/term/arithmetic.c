@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "lib/proto/desc.h"
 #include "lib/reduce/many.h"
-#include "userspace/term/arithmetic.h"
 #include "userspace/term/node.h"
 
 _Static_assert(INC_COMM_MAX_CHILDREN <= INC_REDUCE_MOST, "one call takes all that children give");

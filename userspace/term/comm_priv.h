@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include "lib/conf/comm_conf.h"
 #include "userspace/call.h"
-#include "userspace/term/arithmetic.h"
 #include "userspace/term/comm.h"
 #include "lib/channel/channel.h"
 #include "userspace/term/node.h"
