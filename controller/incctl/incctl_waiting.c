@@ -158,15 +158,13 @@ size_t incctl_print_group_waits(const json_t *groups)
 
 	json_array_foreach (groups, i, group) {
 		json_array_foreach (json_object_get(group, "waits"), k, wait) {
-			const long long communicator = incctl_number(wait, "communicator");
-			char what[40] = "is not complete";
-
-			if (communicator)
-				snprintf(what, sizeof(what), "creates communicator %lld",
-					 communicator);
-			printf("group %lld of job %s %s: it waits for %s since %.1f s\n",
-			       incctl_number(group, "group"), incctl_text(group, "job"), what,
-			       incctl_text(wait, "for"), incctl_number(wait, "since_ms") / 1e3);
+			if (json_object_get(wait, "comm"))
+				printf("communicator %lld of ", incctl_number(wait, "comm"));
+			printf("group %lld of job %s waits for %s%s since %.1f s\n",
+			       incctl_number(group, "group"), incctl_text(group, "job"),
+			       incctl_text(wait, "for"),
+			       json_object_get(wait, "comm") ? "" : " to join",
+			       incctl_number(wait, "since_ms") / 1e3);
 			n++;
 		}
 	}

@@ -65,13 +65,11 @@ static json_t *nics_out_json(const struct inc_member *m)
 	return list;
 }
 
-static json_t *wait_json(struct inc_ctl *ctl, const struct inc_core_wait *wait, const char *of,
-			 uint32_t communicator)
+static json_t *wait_json(struct inc_ctl *ctl, const struct inc_core_wait *wait, const char *of)
 {
 	const uint64_t now_ns = inc_timeouts_now_ns(&ctl->timeouts);
 
-	return json_pack("{s:I, s:s, s:I}", "communicator", (json_int_t)communicator, "for", of,
-			 "since_ms",
+	return json_pack("{s:s, s:I}", "for", of, "since_ms",
 			 (json_int_t)((now_ns - wait->began_at_ns) / INC_NSEC_PER_MSEC));
 }
 
@@ -80,19 +78,21 @@ static json_t *wait_json(struct inc_ctl *ctl, const struct inc_core_wait *wait, 
 static json_t *waits_json(struct inc_ctl *ctl, const struct inc_group *group)
 {
 	const struct inc_comm *comm;
-	json_t *list = json_array();
+	json_t *list = json_array(), *wait;
 	char text[340];
 
 	if (group->phase == GROUP_FORMING) {
 		inc_group_list_absent(group, text, sizeof(text));
-		json_array_append_new(list, wait_json(ctl, &group->wait, text, 0));
+		json_array_append_new(list, wait_json(ctl, &group->wait, text));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
-		if ((comm->phase == COMM_COLLECTING || comm->phase == COMM_WAIT_SWITCH ||
-		     comm->phase == COMM_CONFIGURED) &&
-		    inc_comm_describe_wait(comm, text, sizeof(text)))
-			json_array_append_new(list,
-					      wait_json(ctl, &comm->wait, text, comm->number));
+		if ((comm->phase != COMM_COLLECTING && comm->phase != COMM_WAIT_SWITCH &&
+		     comm->phase != COMM_CONFIGURED) ||
+		    !inc_comm_describe_wait(comm, text, sizeof(text)))
+			continue;
+		wait = wait_json(ctl, &comm->wait, text);
+		json_object_set_new(wait, "comm", json_integer(inc_channel_comm(comm->index)));
+		json_array_append_new(list, wait);
 	}
 	return list;
 }

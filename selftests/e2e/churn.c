@@ -16,8 +16,8 @@
 
 #define MAX_LIVE 16
 #define SETTLED  20 /* number of cycles after which neither descriptors nor memory may grow */
-/* Tolerances. What the allocator has handed out is exact, but buffers of other threads vary a
- * little. Resident memory varies by how much of its heap the allocator happens to use. */
+/* Tolerances. The allocated bytes are exact, but buffers of other threads vary a little. Resident
+ * memory varies by how much of its heap the allocator happens to use. */
 #define MORE_BYTES 65536
 #define MORE_KIB   4096
 #define ELEMENTS   300 /* number of elements of a collective, which are two packets */

@@ -38,6 +38,7 @@
 #define INC_TERM_NODE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
