@@ -216,8 +216,8 @@ void inc_comm_on_timeout(void *comm);
 /* Function of the wait's timer: reports to the members that wait which ranks are missing. */
 void inc_comm_on_wait(void *comm);
 
-/* Prints the ranks, or the switch, for which the communicator waits in a phase in which it does.
- * Returns false if it only waits for the answers of connected switches. */
+/* Prints the ranks, or the switch, for which the communicator waits while it is created. Returns
+ * false if it waits for none, or only for the answers of connected switches. */
 bool inc_comm_describe_wait(const struct inc_comm *comm, char *buf, size_t size);
 
 /* Handles message failed, by which a member reports a failure. wrong and why are the same as for

@@ -152,6 +152,8 @@ bool inc_comm_describe_wait(const struct inc_comm *comm, char *buf, size_t size)
 				 inc_switch_name(absent));
 		return absent;
 	}
+	if (!is_ready && comm->phase != COMM_COLLECTING)
+		return false;
 	inc_list_ranks(comm->group->world_size, is_ready ? name_not_ready : name_not_asked, comm,
 		       ranks, sizeof(ranks));
 	snprintf(buf, size, "%s to %s", ranks, is_ready ? "be ready" : "ask for it");

@@ -295,9 +295,7 @@ static void print_group_waits(struct inc_ctl *ctl, unsigned int *n, FILE *out)
 				   "job %s waits for %s to join", group->job, text);
 		}
 		LIST_FOREACH (comm, &group->comms, entry) {
-			if ((comm->phase == COMM_COLLECTING || comm->phase == COMM_WAIT_SWITCH ||
-			     comm->phase == COMM_CONFIGURED) &&
-			    inc_comm_describe_wait(comm, text, sizeof(text)))
+			if (inc_comm_describe_wait(comm, text, sizeof(text)))
 				wait_entry(out, n, waited_ms(ctl, &comm->wait),
 					   "communicator %u of job %s waits for %s",
 					   inc_channel_comm(comm->index), group->job, text);

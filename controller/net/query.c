@@ -86,9 +86,7 @@ static json_t *waits_json(struct inc_ctl *ctl, const struct inc_group *group)
 		json_array_append_new(list, wait_json(ctl, &group->wait, text));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
-		if ((comm->phase != COMM_COLLECTING && comm->phase != COMM_WAIT_SWITCH &&
-		     comm->phase != COMM_CONFIGURED) ||
-		    !inc_comm_describe_wait(comm, text, sizeof(text)))
+		if (!inc_comm_describe_wait(comm, text, sizeof(text)))
 			continue;
 		wait = wait_json(ctl, &comm->wait, text);
 		json_object_set_new(wait, "comm", json_integer(inc_channel_comm(comm->index)));
