@@ -530,7 +530,8 @@ static json_t *topology_json(struct inc_found *f)
 	return object;
 }
 
-static bool has_hosts(const struct inc_found *f)
+/* Whether a switch is left. None is if none has seen a host. */
+static bool is_some_left(const struct inc_found *f)
 {
 	unsigned int n = 0;
 
@@ -567,7 +568,7 @@ int inc_discovered_topology(const json_t *answers, json_t **topology, json_t **n
 			    INC_TOPO_MAX_HOSTS);
 	} else if (ret) {
 		inc_err_set(err, -ret, "out of memory");
-	} else if (!has_hosts(&f)) {
+	} else if (!is_some_left(&f)) {
 		ret = refuse(&f, err);
 	} else {
 		choose_root(&f);

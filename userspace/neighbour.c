@@ -18,6 +18,8 @@
 #include "lib/proto/roce.h"
 #include "userspace/neighbour.h"
 
+_Static_assert(INC_LLDP_TEXT == INC_LLDP_LINE, "a message has room for the texts of a frame");
+
 /* States of an entry in the kernel's neighbour table whose address is the neighbour's, or was until
  * lately. */
 #define USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)

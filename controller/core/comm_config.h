@@ -38,9 +38,9 @@ void inc_comm_stored(struct inc_core *core, uint32_t number, int stored,
 /* Lets the communicators go on that wait for the switch, because it has answered half of its
  * requests. */
 void inc_comm_switch_answered(struct inc_core_switch *sw);
-/* comm_report.c: begins the time limit again of each communicator that waits for answers of this
- * switch only, because the connection of the switch is lost. The owner calls it while the switch
- * still counts as connected. */
+/* comm_report.c: begins the time limit again of each communicator that waits although all its
+ * switches are connected, if this switch is one of them, because it is lost now. The owner calls it
+ * while the switch still counts as connected. */
 void inc_comms_await_switch(const struct inc_core_switch *sw);
 /* comm_report.c: the switch's machine has closed the connection. In termination mode the daemon's
  * memory has the switch's part of a communicator, so that ends with the daemon. The first function

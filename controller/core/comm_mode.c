@@ -186,8 +186,8 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
 	if (mixed || comm->mode == INC_TREE_TERMINATION || !members_send_floats(comm) ||
 	    !all_can(comm, INC_TERMINATION, true))
 		return mixed;
-	/* Small vectors of floats are quicker in passthrough mode, if the controller could choose.
-	 */
+	/* The controller has chosen the mode of all switches, and knew of the floats, so there is
+	 * nothing to advise. */
 	if (all_free(comm) && inc_comm_uses_floats(comm))
 		return false;
 	if (all_free(comm))

@@ -54,7 +54,7 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(false, incctl_print_events, "no switch has reported an event")},
 	{"waiting", "which chunk, group or new communicator waits for which rank, since when",
 	 .own = VIEW(false, incctl_print_waiting, "nothing waits for a rank")},
-	{"status", "version, mode and age of the switches, what is in use",
+	{"status", "version and age of the switches, what is in use",
 	 .own = VIEW(false, incctl_print_status, NULL)},
 	{"tree",
 	 "the switches of each communicator, and what has passed between them (--interval, --dot, "

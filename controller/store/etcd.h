@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests to etcd, by the JSON gateway of its version 3 API over HTTP or HTTPS, with libcurl. The
- * members of the cluster are tried in turn. lease.c and store_etcd.c use it, on the thread of the
+ * Requests to etcd, by the JSON gateway of its version 3 API over HTTP or HTTPS, with libcurl. A
+ * member that has not answered within HEDGE_MS gets company: the next one is asked as well, and the
+ * first answer counts. lease.c and store_etcd.c use it, on the thread of the
  * controller's loop. A request without a callback blocks the loop, for a limited time. While it
  * waits, requests with a callback go on.
  */
@@ -76,8 +77,7 @@ int64_t inc_etcd_number(const json_t *object, const char *name);
 struct inc_etcd_names;
 
 /* Begins to look up the names of the members, which outlive the object. Returns 0, or -errno with
- * the reason. Even after an
- * error the caller closes *out. */
+ * the reason. Even after an error the caller closes *out. */
 int inc_etcd_names_open(const struct inc_hostports *members, struct inc_etcd_names **out,
 			struct inc_err *err);
 /* Frees all, and waits for no look-up. NULL is allowed. */
@@ -95,8 +95,8 @@ void inc_etcd_name_refresh(struct inc_etcd_names *names, unsigned int member);
 
 /*
  * Sends a request and waits for the answer, until the deadline by CLOCK_BOOTTIME. path: such as
- * "kv/txn". request: consumed. Members that do not answer, or have no leader, are left for the next
- * ones, so a request may be carried out twice. Returns 0 with the answer, which the caller owns, or
+ * "kv/txn". request: consumed. A member that has no leader is left for the next one, and a slow one
+ * gets company, so a request may be carried out twice. Returns 0 with the answer, which the caller owns, or
  * -errno. -ENOENT: there is no such lease. The error's line names the member and a command that
  * shows its state.
  */

@@ -15,8 +15,9 @@
  *
  * Messages to peers cannot be compared in this way. So a controller also stops by its own clock. It
  * calls inc_lease_check() before each message, and again before bytes that have waited are written.
- * That calls `lost` if the time of the lease, less a margin, has passed since the controller last
- * asked etcd to keep it. CLOCK_BOOTTIME also counts the time in which the machine was suspended,
+ * That calls `lost` if the time of the lease, less a margin, has passed since the older of two
+ * requests was sent: the last one that kept the lease, and the last one that wrote a sign of life.
+ * CLOCK_BOOTTIME also counts the time in which the machine was suspended,
  * and no program can set this clock.
  *
  * All functions run on the thread of the controller's loop.
@@ -56,7 +57,8 @@ struct inc_etcd *inc_lease_etcd(const struct inc_lease *lease);
  * for WRITE_MS at most. ops: a list, consumed. Returns 0 or -ENOMEM. Any other failure ends the
  * lead, because etcd may carry the change out all the same. */
 int inc_lease_transact(struct inc_lease *lease, json_t *ops, struct inc_err *err);
-/* Asks etcd to keep the lease, unless a request is under way. The loop does so by itself. Code that
+/* Asks etcd to keep the lease, and writes a sign of life, each if it is due. Does nothing unless this
+ * controller leads. The loop does so by itself, and so does inc_etcd_call() while it waits. Code that
  * holds the loop up with several requests calls this between them. */
 void inc_lease_keep(struct inc_lease *lease);
 /* Does not return if the controller may not lead any more. NULL is allowed. */

@@ -8,8 +8,8 @@
  * these calls wait. Its progress thread starts and tests, and those calls do not wait. No other
  * thread of the plugin is needed, because libinccl has its own.
  *
- * NCCL gives no chance to disagree: it checks within a node, but not between nodes, whether connect
- * has succeeded, and a node whose listen fails omits an AllGather in which the others wait. So
+ * All nodes must decide alike, because NCCL does not compare between nodes. It checks only within a
+ * node whether connect has succeeded, and a node whose listen fails omits an AllGather in which the others wait. So
  * listen never fails because of this node. It writes the reason into the handle instead. Every node
  * reads the handles of all nodes, so that connect fails on all of them alike.
  */

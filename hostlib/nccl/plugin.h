@@ -22,7 +22,8 @@ void ha_plugin_log(enum ha_log_level level, const char *file, int line, const ch
  * caller, this machine, or the plugin is at fault. */
 enum ha_nccl_result ha_plugin_result(int ret);
 
-/* Opens the plugin for one more user, and finalizes that. */
+/* Opens the plugin for one more user. ha_plugin_finalize() ends one user, and the last one closes
+ * the plugin. */
 enum ha_nccl_result ha_plugin_init(ha_nccl_logger log, struct ha_plugin **out);
 void ha_plugin_finalize(struct ha_plugin *plugin);
 /* The plugin while it has a user, else NULL. */

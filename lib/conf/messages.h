@@ -127,7 +127,7 @@ struct inc_msg_introduced {
 	struct in_addr address;
 };
 
-/* A port, with what does not change by its neighbours. */
+/* A port itself, without its neighbours. */
 struct inc_msg_place {
 	char name[INC_CONTROL_PORT_LEN];
 	bool has_ip, has_mac;
