@@ -96,9 +96,9 @@ void inc_etcd_name_refresh(struct inc_etcd_names *names, unsigned int member);
 /*
  * Sends a request and waits for the answer, until the deadline by CLOCK_BOOTTIME. path: such as
  * "kv/txn". request: consumed. A member that has no leader is left for the next one, and a slow one
- * gets company, so a request may be carried out twice. Returns 0 with the answer, which the caller owns, or
- * -errno. -ENOENT: there is no such lease. The error's line names the member and a command that
- * shows its state.
+ * gets company, so a request may be carried out twice. Returns 0 with the answer, which the caller
+ * owns, or -errno. -ENOENT: there is no such lease. The error's line names the member and a command
+ * that shows its state.
  */
 int inc_etcd_call(struct inc_etcd *etcd, const char *path, json_t *request, uint64_t deadline_ns,
 		  json_t **answer, struct inc_err *err);

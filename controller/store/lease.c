@@ -18,12 +18,8 @@
 /* A controller that stands by ends the lead of one that has given no sign of life for so long. It
  * need not wait for etcd, which prolongs all leases when its own leader is lost. */
 #define SILENT_MS (LEASE_S * 1000)
-/* By how much the clocks of two machines may drift apart between two signs of life, between which
- * there is less than the time of GAP_NS. */
-#define DRIFT_NS ((int64_t)INC_NSEC_PER_MSEC)
-#define GAP_NS   (5 * INC_NSEC_PER_SEC)
-#define KEEP_MS  500 /* how often etcd is asked to keep the lease, and a sign of life is written */
-#define LOOK_MS  100 /* how often the leader looks whether that is due */
+#define KEEP_MS   500 /* how often etcd is asked to keep the lease, and a sign of life is written */
+#define LOOK_MS   100 /* how often the leader looks whether that is due */
 /* how long one member has for such a request, and after which time the next one is asked as well */
 #define KEEP_TRY_MS   1000
 #define KEEP_HEDGE_MS 250
@@ -31,7 +27,7 @@
 #define KEEP_TRIES 3
 /* most such requests at a time */
 #define KEEP_REQUESTS 16
-#define STAND_BY_MS   200  /* how often a controller that stands by looks for a leader */
+#define STAND_BY_MS   100  /* how often a controller that stands by looks for a leader */
 #define ASK_MS        2000 /* time limit of its requests */
 #define GIVE_UP_MS    500  /* time limit of the request that gives the lead up */
 /* How long a transaction may block the controller's loop. It may need the time in which the members
@@ -49,9 +45,7 @@ enum state { STANDING_BY, LEADING, STATES };
 struct watched {
 	int64_t fence;       /* create revision of its key */
 	int64_t revision;    /* that of its last sign of life; 0: none is known */
-	uint64_t sent_at_ns; /* time of that sign, by CLOCK_BOOTTIME of its machine */
-	/* this machine's CLOCK_BOOTTIME is ahead of that one by so much at most */
-	int64_t ahead_ns;
+	uint64_t seen_at_ns; /* when this controller first saw that sign */
 };
 
 /* One of the two things that a leader must do again and again: to ask etcd to keep its lease, and
@@ -149,41 +143,25 @@ static json_t *compare(const struct inc_lease *lease, const char *path, const ch
 			 "EQUAL", "target", target, field, (json_int_t)revision);
 }
 
-/* Takes a sign of life of the leader, whose time is that of its own machine. It has come here after
- * that time. So it shows by how much this machine's clock is ahead at most, and the least of
- * several such bounds counts. */
-static void take_sign(struct watched *w, int64_t fence, int64_t revision, uint64_t sent_at_ns)
-{
-	const int64_t ahead_ns = (int64_t)(inc_boot_ns() - sent_at_ns);
-	const bool again = fence == w->fence && sent_at_ns > w->sent_at_ns &&
-			   sent_at_ns - w->sent_at_ns < GAP_NS;
-
-	w->ahead_ns =
-		again && w->ahead_ns + DRIFT_NS < ahead_ns ? w->ahead_ns + DRIFT_NS : ahead_ns;
-	w->fence = fence;
-	w->revision = revision;
-	w->sent_at_ns = sent_at_ns;
-}
-
-/* Whether the controller that leads must have stopped, because its last sign of life is too old.
- * Without any sign of life it is one of an earlier version, and only etcd ends its lease. */
+/*
+ * Whether the controller that leads must have stopped, because no new sign of life has come for too
+ * long. The time is measured by this machine's clock alone, from the moment at which the last sign
+ * was seen here. The leader has sent the sign before that, and acts for a shorter time from then
+ * on. So the clocks of the two machines need not agree. Without any sign of life the leader is a
+ * controller of an earlier version, and only etcd ends its lease.
+ */
 static bool has_stopped(struct inc_lease *lease, const json_t *leader, const json_t *alive)
 {
 	const int64_t fence = inc_etcd_number(leader, "create_revision"),
 		      revision = inc_etcd_number(alive, "mod_revision");
+	const uint64_t now_ns = inc_boot_ns();
 	struct watched *w = &lease->watched;
-	char *text;
-	size_t n;
 
 	if (!alive)
 		return false;
-	if (fence != w->fence || revision != w->revision) {
-		text = inc_etcd_bytes(json_object_get(alive, "value"), &n);
-		take_sign(w, fence, revision, strtoull(text ?: "0", NULL, 10));
-		free(text);
-	}
-	return (int64_t)(inc_boot_ns() - w->sent_at_ns) - w->ahead_ns >=
-	       (int64_t)(SILENT_MS * INC_NSEC_PER_MSEC);
+	if (fence != w->fence || revision != w->revision)
+		*w = (struct watched){fence, revision, now_ns};
+	return now_ns - w->seen_at_ns >= SILENT_MS * INC_NSEC_PER_MSEC;
 }
 
 /* Deletes the key of a leader that must have stopped. Returns 1 if that was done, 0 if the leader

@@ -57,9 +57,9 @@ struct inc_etcd *inc_lease_etcd(const struct inc_lease *lease);
  * for WRITE_MS at most. ops: a list, consumed. Returns 0 or -ENOMEM. Any other failure ends the
  * lead, because etcd may carry the change out all the same. */
 int inc_lease_transact(struct inc_lease *lease, json_t *ops, struct inc_err *err);
-/* Asks etcd to keep the lease, and writes a sign of life, each if it is due. Does nothing unless this
- * controller leads. The loop does so by itself, and so does inc_etcd_call() while it waits. Code that
- * holds the loop up with several requests calls this between them. */
+/* Asks etcd to keep the lease, and writes a sign of life, each if it is due. Does nothing unless
+ * this controller leads. The loop does so by itself, and so does inc_etcd_call() while it waits.
+ * Code that holds the loop up with several requests calls this between them. */
 void inc_lease_keep(struct inc_lease *lease);
 /* Does not return if the controller may not lead any more. NULL is allowed. */
 void inc_lease_check(const struct inc_lease *lease);
