@@ -93,10 +93,16 @@ static const enum inccl_op operators[HA_NCCL_NOPS] = {
 	[HA_NCCL_MIN] = INCCL_MIN,
 };
 
+size_t ha_coll_element_bytes(enum ha_nccl_dtype dtype)
+{
+	return (unsigned int)dtype < HA_NCCL_NDTYPES && types[dtype].known
+		       ? inccl_dtype_size(types[dtype].dtype)
+		       : 0;
+}
+
 static bool is_known(enum ha_nccl_dtype dtype, enum ha_nccl_op op)
 {
-	return (unsigned int)dtype < HA_NCCL_NDTYPES && types[dtype].known &&
-	       (unsigned int)op < HA_NCCL_NOPS;
+	return ha_coll_element_bytes(dtype) && (unsigned int)op < HA_NCCL_NOPS;
 }
 
 static uint64_t support_bit(enum ha_nccl_dtype dtype, enum ha_nccl_op op)
@@ -317,6 +323,17 @@ static int create(struct ha_coll *coll, const struct inccl_group_opts *group_opt
 	return ret;
 }
 
+void ha_coll_abandon(struct ha_coll *coll)
+{
+	if (!coll->busy || !coll->comm)
+		return;
+	say(HA_LOG_WARN, "%s: its memory is deregistered while calls are under way, so they end",
+	    coll->name);
+	coll->failed = true;
+	inccl_communicator_destroy(coll->comm); /* waits for the threads that use the memory */
+	coll->comm = NULL;
+}
+
 static void destroy(struct ha_coll *coll)
 {
 	inccl_communicator_destroy(coll->comm);
@@ -398,6 +415,8 @@ int ha_coll_start(struct ha_coll *coll, const void *send, void *recv, size_t cou
 	if (!is_known(dtype, op))
 		return inc_err_set(err, EINVAL, "type %d and operator %d cannot be reduced",
 				   (int)dtype, (int)op);
+	if (!coll->comm)
+		return inc_err_set(err, EIO, "%s: its memory has been deregistered", coll->name);
 	if (!~coll->busy)
 		return 0;
 	call = &coll->call[__builtin_ctzll(~coll->busy)];
@@ -409,7 +428,7 @@ int ha_coll_start(struct ha_coll *coll, const void *send, void *recv, size_t cou
 		return why ? inc_err_set(err, EIO, "%s: %s", coll->name, why) : ret;
 	}
 	call->coll = coll;
-	call->bytes = count * inccl_dtype_size(types[dtype].dtype);
+	call->bytes = count * ha_coll_element_bytes(dtype);
 	coll->busy |= 1ull << (call - coll->call);
 	*out = call;
 	return 0;
@@ -444,7 +463,7 @@ static void look(struct ha_coll *coll)
 int ha_coll_test(struct ha_coll_call *call, bool *done, int *bytes)
 {
 	struct ha_coll *coll = call->coll;
-	const int ret = call->request ? inccl_test(call->request) : -EIO;
+	const int ret = coll->comm && call->request ? inccl_test(call->request) : -EIO;
 
 	*done = !ret;
 	if (ret == -EAGAIN) {
@@ -455,7 +474,8 @@ int ha_coll_test(struct ha_coll_call *call, bool *done, int *bytes)
 		call->request = NULL;
 		if (!coll->failed)
 			say(HA_LOG_WARN, "%s: %s", coll->name,
-			    inccl_communicator_error(coll->comm) ?: inccl_strerror(ret));
+			    (coll->comm ? inccl_communicator_error(coll->comm) : NULL)
+				    ?: inccl_strerror(ret));
 		coll->failed = true;
 		return -EIO;
 	}

@@ -9,9 +9,9 @@
  * thread of the plugin is needed, because libinccl has its own.
  *
  * All nodes must decide alike, because NCCL does not compare between nodes. It checks only within a
- * node whether connect has succeeded, and a node whose listen fails omits an AllGather in which the others wait. So
- * listen never fails because of this node. It writes the reason into the handle instead. Every node
- * reads the handles of all nodes, so that connect fails on all of them alike.
+ * node whether connect has succeeded, and a node whose listen fails omits an AllGather in which the
+ * others wait. So listen never fails because of this node. It writes the reason into the handle
+ * instead. Every node reads the handles of all nodes, so that connect fails on all of them alike.
  */
 #ifndef HA_COLLNET_H
 #define HA_COLLNET_H
@@ -58,6 +58,14 @@ int ha_coll_connect(struct ha_coll_handle *const *handles, unsigned int n, unsig
 		    struct ha_coll_listener *listener, struct ha_coll **out, struct inc_err *err);
 /* Ends a comm and frees it. Waits for the last ACKs of the switch, 200 ms at most. */
 void ha_coll_close(struct ha_coll *coll);
+
+/* Ends the calls that are under way, because NCCL may free their memory now. The comm is of no use
+ * after that. NCCL calls this on its service thread, while its progress thread does not use the
+ * comm. */
+void ha_coll_abandon(struct ha_coll *coll);
+
+/* Returns the bytes of an element, or 0 if the type is not known. */
+size_t ha_coll_element_bytes(enum ha_nccl_dtype dtype);
 
 /* Whether all comms of this process can reduce this type by this operator. All nodes of a comm have
  * the same answer. */

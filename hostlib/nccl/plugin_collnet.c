@@ -157,35 +157,41 @@ static enum ha_nccl_result reg_dmabuf(void *coll, void *data, size_t size, int t
 }
 
 /* NCCL has freed the memory before it ends most registrations of it, so the memory is not touched
- * here. */
+ * here. It frees the rest behind the first one that it ends. When a communicator is aborted, calls
+ * may still be under way then, and libinccl's threads would use the memory. */
 static enum ha_nccl_result dereg(void *coll, void *region)
 {
 	if (!coll)
 		return HA_NCCL_INVALID_ARGUMENT;
+	ha_coll_abandon(coll);
 	free(region);
 	return HA_NCCL_SUCCESS;
 }
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
-static bool is_inside(const struct region *region, const void *data, size_t bytes)
+static bool is_inside(const struct region *region, const void *data, size_t count,
+		      size_t element_bytes)
 {
 	const uint8_t *begin = region ? region->data : NULL, *at = data;
+	size_t bytes;
 
-	return begin && at >= begin && bytes <= region->size &&
-	       (size_t)(at - begin) <= region->size - bytes;
+	return !__builtin_mul_overflow(count, element_bytes, &bytes) && begin && at >= begin &&
+	       bytes <= region->size && (size_t)(at - begin) <= region->size - bytes;
 }
 
 static enum ha_nccl_result allreduce(void *coll, void *send, void *recv, size_t count,
 				     enum ha_nccl_dtype dtype, enum ha_nccl_op op,
 				     void *send_region, void *recv_region, void **out)
 {
+	const size_t element_bytes = ha_coll_element_bytes(dtype);
 	struct ha_coll_call *call = NULL;
 	struct inc_err err = {""};
 	int ret;
 
-	if (!coll || !send || !recv || !out || !is_inside(send_region, send, count) ||
-	    !is_inside(recv_region, recv, count))
+	if (!coll || !send || !recv || !out ||
+	    !is_inside(send_region, send, count, element_bytes) ||
+	    !is_inside(recv_region, recv, count, element_bytes))
 		return HA_NCCL_INVALID_ARGUMENT;
 	ret = ha_coll_start(coll, send, recv, count, dtype, op, &call, &err);
 	*out = call;
