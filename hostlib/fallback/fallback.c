@@ -284,14 +284,22 @@ static void fallback_free(struct inccl_fallback *f)
 	free(f);
 }
 
-/* Copies what the check of a call reads of the communicator, which ends with a loss. */
+/* Copies what the check of a call reads of the communicator, which ends with a loss. A communicator
+ * that was derived from another one owns its group, so the group ends with it, and is copied, too.
+ */
 static struct inccl_communicator *facts_of(const struct inccl_communicator *comm)
 {
-	struct inccl_communicator *facts = calloc(1, sizeof(*facts));
+	struct {
+		struct inccl_communicator comm; /* first, so that free() of it frees both */
+		struct inccl_group group;
+	} *both = calloc(1, sizeof(*both));
+	struct inccl_communicator *facts = &both->comm;
 
-	if (!facts)
+	if (!both)
 		return NULL;
-	facts->group = comm->group;
+	both->group.rank = comm->group->rank;
+	both->group.world_size = comm->group->world_size;
+	facts->group = &both->group;
 	facts->mode = comm->mode;
 	facts->native_floats = comm->native_floats;
 	memcpy(facts->tree, comm->tree, sizeof(facts->tree));
