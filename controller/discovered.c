@@ -199,8 +199,13 @@ static unsigned int find_introduced(const struct inc_found *f, const json_t *obj
 	*said = (struct inc_msg_introduced){};
 	if (inc_schema_read_json(&inc_introduced_schema, object, said, NULL))
 		return SEVERAL;
+	/* Anybody can send a name. So it only counts in a frame that has the address of that port,
+	 * and then decides between ports of a switch that share their address. */
 	other = port_by_name(f, said->name, said->port);
-	return other == INC_FOUND_NONE ? port_by_mac(f, said->mac) : other;
+	if (other != INC_FOUND_NONE && f->ports[other].said.has_mac &&
+	    !memcmp(f->ports[other].said.mac, said->mac, sizeof(said->mac)))
+		return other;
+	return port_by_mac(f, said->mac);
 }
 
 static void find_segments(struct inc_found *f)

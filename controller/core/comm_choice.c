@@ -204,8 +204,12 @@ static int change(struct inc_comm *comm, const unsigned int *hosts, unsigned int
 		  enum inc_mode_of_switch mode, struct inc_err *err)
 {
 	release(comm);
-	if (!compute(comm, hosts, n_hosts, other_than(mode), err))
-		return 0;
+	if (!compute(comm, hosts, n_hosts, other_than(mode), err)) {
+		if (!unable(comm, other_than(mode)))
+			return 0;
+		/* the search took another switch, which cannot do the other mode */
+		release(comm);
+	}
 	explain(comm, "%s mode has no room", inc_modes_of_switch[other_than(mode)]);
 	return compute(comm, hosts, n_hosts, mode, err);
 }

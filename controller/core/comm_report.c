@@ -87,11 +87,13 @@ void inc_comms_await_switch(const struct inc_core_switch *sw)
 	}
 }
 
-/* Whether the communicator runs, and the memory of the switch's daemon has the switch's part of
- * it. */
+/* Whether the communicator runs, and the memory of the switch's daemon has the switch's part of it.
+ * Behind a restart of the controller the modes in a mixed tree are guessed, so nothing is certain
+ * there. */
 static bool lives_in_daemon(const struct inc_comm *comm, const struct inc_core_switch *sw)
 {
-	return (comm->phase == COMM_CONFIGURED || comm->phase == COMM_STARTED) &&
+	return (comm->mode != INC_TREE_MIXED || comm->tree->counted) &&
+	       (comm->phase == COMM_CONFIGURED || comm->phase == COMM_STARTED) &&
 	       inc_comm_keeps(comm, sw) &&
 	       comm->tree->nodes[inc_tree_find(comm->tree, sw->index)].mode == INC_TERMINATION;
 }

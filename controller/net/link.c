@@ -437,7 +437,10 @@ static void on_closed(struct inc_ndjson *conn, int code, const char *reason, voi
 	struct inc_switch_link *link = arg;
 	struct inc_log_account *before = inc_log_on(&link->address_limit->log);
 
-	link->peer_closed = !code || code == ECONNRESET;
+	/* the kernel of the switch's machine may have closed the connection in the middle of a
+	 * line, or while this controller was about to write */
+	link->peer_closed = !code || code == ECONNRESET || code == EPIPE ||
+			    inc_ndjson_check_open(conn, NULL) == -ECONNRESET;
 	if (link->sw)
 		inc_warn("switch %s: connection lost: %s", inc_switch_name(link->sw), reason);
 	else if (code)

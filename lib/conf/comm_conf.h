@@ -45,8 +45,7 @@ enum inc_mode_of_switch { INC_PASSTHROUGH, INC_TERMINATION, INC_N_MODES };
  * controller chooses the mode for each communicator (controller/core/comm_choice.c). */
 enum { INC_AUTO = INC_N_MODES };
 
-/* The limit of a communicator's children at a switch. INC_AUTO has the limit of termination mode,
- * which the controller may choose. */
+/* The limit of a communicator's children at a switch. INC_AUTO has that of termination mode. */
 static inline uint32_t inc_most_children(enum inc_mode_of_switch mode)
 {
 	return mode == INC_PASSTHROUGH ? INC_MAX_CHILDREN : INC_COMM_MAX_CHILDREN;

@@ -463,6 +463,7 @@ int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)
 				   key_meant(ssl), reason());
 	else
 		code = failed(err, EPROTO, "TLS");
+	offered[0] = '\0'; /* the next handshake on this thread may offer none */
 	ERR_clear_error();
 	return code;
 }
