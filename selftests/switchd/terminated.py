@@ -111,6 +111,14 @@ def controlled(*args, ranks=2, prefix=(), addresses=True):
             controller.close()
 
 
+def next_hello(controller):
+    """The hello of the next connection, after the switch has ended the present one."""
+    while controller.recv():
+        pass
+    controller.drop()
+    return controller.welcome()
+
+
 def passing(peers, communicator):
     """The configuration of a communicator in passthrough mode."""
     return {"communicator": communicator, "group": 7, "root": True, "payload": 1024, "slots": 8,
