@@ -48,7 +48,7 @@ def keys(database):
     return {key[len(prefix):]: value for key, value in text.items()}
 
 
-def version(database, path):
+def times_written(database, path):
     """How often a key was written since it was created; 0: there is no such key."""
     got = ask(database, "kv/range", key=coded(f"{parts(database)[1]}/{path}"))
     return int(got["kvs"][0]["version"]) if "kvs" in got else 0
