@@ -16,9 +16,9 @@
  * Messages to peers cannot be compared in this way. So a controller also stops by its own clock. It
  * calls inc_lease_check() before each message, and again before bytes that have waited are written.
  * That calls `lost` if the time of the lease, less a margin, has passed since the older of two
- * requests was sent: the last one that kept the lease, and the last one that wrote a sign of life.
- * CLOCK_BOOTTIME also counts the time in which the machine was suspended,
- * and no program can set this clock.
+ * requests was sent. They are the last one that kept the lease, and the last one that wrote a sign
+ * of life. CLOCK_BOOTTIME also counts the time in which the machine was suspended, and no program
+ * can set this clock.
  *
  * All functions run on the thread of the controller's loop.
  */
