@@ -57,7 +57,7 @@ struct visitor;
 struct search {
 	const struct inc_ctl_options *opt;
 	struct event_base *base;
-	struct inc_tls *tls; /* NULL: anybody may connect */
+	struct inc_tls *tls; /* NULL: switches need no key */
 	struct inc_timer *ask, *end;
 	struct event *signals[2];
 	LIST_HEAD(, visitor) visitors;

@@ -114,14 +114,9 @@ static enum inc_mode_of_switch mode_of_first_channel(struct inc_comm *comm)
 	return INC_N_MODES;
 }
 
-static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsigned int node)
+static bool is_auto(const struct inc_comm *comm, unsigned int node)
 {
-	return comm->group->core->switches[comm->tree->nodes[node].sw];
-}
-
-static bool is_free(const struct inc_comm *comm, unsigned int node)
-{
-	return inc_switch_setting(switch_of(comm, node)) == INC_AUTO;
+	return inc_switch_setting(inc_comm_switch(comm, &comm->tree->nodes[node])) == INC_AUTO;
 }
 
 /* Finds the first switch with INC_AUTO that cannot make the communicator in the mode. Returns NULL
@@ -132,8 +127,8 @@ static const struct inc_core_switch *unable(const struct inc_comm *comm,
 	struct inc_err why;
 
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (is_free(comm, n) && inc_comm_check_node(comm, n, mode, &why))
-			return switch_of(comm, n);
+		if (is_auto(comm, n) && inc_comm_check_node(comm, n, mode, &why))
+			return inc_comm_switch(comm, &comm->tree->nodes[n]);
 	}
 	return NULL;
 }
@@ -143,16 +138,16 @@ static const struct inc_core_switch *fixed_to(const struct inc_comm *comm,
 					      enum inc_mode_of_switch mode)
 {
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (inc_switch_setting(switch_of(comm, n)) == mode)
-			return switch_of(comm, n);
+		if (inc_switch_setting(inc_comm_switch(comm, &comm->tree->nodes[n])) == mode)
+			return inc_comm_switch(comm, &comm->tree->nodes[n]);
 	}
 	return NULL;
 }
 
-static bool has_free(const struct inc_comm *comm)
+static bool has_auto(const struct inc_comm *comm)
 {
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (is_free(comm, n))
+		if (is_auto(comm, n))
 			return true;
 	}
 	return false;
@@ -170,7 +165,7 @@ static bool must_change(struct inc_comm *comm, enum inc_mode_of_switch mode)
 	const enum inc_mode_of_switch other = other_than(mode);
 	const struct inc_core_switch *cannot = unable(comm, mode), *fixed = fixed_to(comm, other);
 
-	if (!has_free(comm) || unable(comm, other))
+	if (!has_auto(comm) || unable(comm, other))
 		return false;
 	if (cannot)
 		explain(comm, "switch %s cannot do %s mode", inc_switch_name(cannot),
@@ -230,7 +225,7 @@ static int try_termination(struct inc_comm *comm, const unsigned int *hosts, uns
 	return compute(comm, hosts, n_hosts, INC_PASSTHROUGH, err);
 }
 
-static bool any_free(const struct inc_core *core)
+static bool any_auto(const struct inc_core *core)
 {
 	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
 		if (inc_switch_setting(core->switches[s]) == INC_AUTO)
@@ -251,11 +246,11 @@ int inc_comm_find_tree(struct inc_comm *comm, const unsigned int *hosts, unsigne
 		mode = mode_of_members(comm, n_hosts);
 	ret = compute(comm, hosts, n_hosts, mode, err);
 	if ((ret == -E2BIG || ret == -ENOSPC) && mode == INC_PASSTHROUGH &&
-	    any_free(comm->group->core))
+	    any_auto(comm->group->core))
 		ret = try_termination(comm, hosts, n_hosts, err);
 	else if (!ret && must_change(comm, mode))
 		ret = change(comm, hosts, n_hosts, mode, err);
-	if (ret || !has_free(comm))
+	if (ret || !has_auto(comm))
 		comm->choice[0] = '\0';
 	return ret;
 }

@@ -17,8 +17,8 @@
 #include "lib/base/log.h"
 #include "lib/base/numbers.h"
 
-static struct inc_core_switch *switch_of(const struct inc_comm *comm,
-					 const struct inc_tree_node *node)
+struct inc_core_switch *inc_comm_switch(const struct inc_comm *comm,
+					const struct inc_tree_node *node)
 {
 	return comm->group->core->switches[node->sw];
 }
@@ -35,7 +35,7 @@ static void reserve(struct inc_comm *comm)
 {
 	comm->storing = true;
 	for (unsigned int i = 0; i < comm->tree->n; i++)
-		switch_of(comm, &comm->tree->nodes[i])->asked++;
+		inc_comm_switch(comm, &comm->tree->nodes[i])->asked++;
 }
 
 static void unreserve(struct inc_comm *comm)
@@ -44,7 +44,7 @@ static void unreserve(struct inc_comm *comm)
 		return;
 	comm->storing = false;
 	for (unsigned int i = 0; i < comm->tree->n; i++)
-		switch_of(comm, &comm->tree->nodes[i])->asked--;
+		inc_comm_switch(comm, &comm->tree->nodes[i])->asked--;
 }
 
 static void free_route(struct inc_comm *comm)
@@ -65,7 +65,7 @@ void inc_comm_unconfigure(struct inc_comm *comm)
 		if (comm->configs[i] == CONFIG_NONE || comm->configs[i] == CONFIG_REFUSED)
 			continue;
 		inc_comm_set_config_state(comm, i, CONFIG_NONE);
-		inc_act_remove(switch_of(comm, &comm->tree->nodes[i]), comm->number);
+		inc_act_remove(inc_comm_switch(comm, &comm->tree->nodes[i]), comm->number);
 	}
 	inc_comm_drop_ends(comm);
 	free_route(comm);
@@ -115,7 +115,7 @@ static unsigned int port_mtu(const struct inc_core *core, unsigned int sw, unsig
 static unsigned int port_payload(const struct inc_comm *comm, const struct inc_tree_node *node,
 				 unsigned int port)
 {
-	const unsigned int *payload = switch_of(comm, node)->ports[port].payload;
+	const unsigned int *payload = inc_comm_switch(comm, node)->ports[port].payload;
 	unsigned int most = INC_MAX_RC_PAYLOAD;
 
 	if (node->mode == INC_PASSTHROUGH)
@@ -134,7 +134,7 @@ static unsigned int members_payload(const struct inc_comm *comm)
 
 	for (unsigned int i = 0; i < comm->tree->n && !passes; i++)
 		if (comm->tree->nodes[i].mode == INC_PASSTHROUGH)
-			passes = switch_of(comm, &comm->tree->nodes[i]);
+			passes = inc_comm_switch(comm, &comm->tree->nodes[i]);
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++) {
 		if (inc_group_is_led(comm->group, rank))
 			continue;
@@ -207,7 +207,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 	struct inc_comm_conf conf;
 	int ret = inc_route_config(&route, node, &conf);
 
-	ret = ret ?: inc_act_configure(switch_of(comm, &comm->tree->nodes[node]), &conf);
+	ret = ret ?: inc_act_configure(inc_comm_switch(comm, &comm->tree->nodes[node]), &conf);
 	if (ret)
 		return ret;
 	inc_comm_set_config_state(comm, node, CONFIG_ASKED);
@@ -224,7 +224,7 @@ static int connect_node(struct inc_comm *comm, unsigned int node)
 
 	if (!inc_comm_list_peers(comm, node, &peers))
 		return 0;
-	ret = inc_act_connect(switch_of(comm, &comm->tree->nodes[node]), &peers);
+	ret = inc_act_connect(inc_comm_switch(comm, &comm->tree->nodes[node]), &peers);
 	if (ret)
 		return ret;
 	inc_comm_set_config_state(comm, node, CONFIG_TOLD);
@@ -257,7 +257,7 @@ static void ask_switches(struct inc_comm *comm)
 			if (!ret)
 				continue;
 			inc_comm_fail(comm, -1, -ret, "switch %s: %s",
-				      inc_switch_name(switch_of(comm, node)), strerror(-ret));
+				      inc_switch_name(inc_comm_switch(comm, node)), strerror(-ret));
 			return;
 		}
 		if (comm->pending)
@@ -284,7 +284,7 @@ static void answered(struct inc_comm *comm)
 const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		const struct inc_core_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		const struct inc_core_switch *sw = inc_comm_switch(comm, &comm->tree->nodes[i]);
 
 		if (!sw->connected)
 			return sw;
@@ -297,7 +297,7 @@ const struct inc_core_switch *inc_comm_absent(const struct inc_comm *comm)
 static bool waits_for_answers(const struct inc_comm *comm)
 {
 	for (unsigned int i = 0; i < comm->tree->n; i++) {
-		struct inc_core_switch *sw = switch_of(comm, &comm->tree->nodes[i]);
+		struct inc_core_switch *sw = inc_comm_switch(comm, &comm->tree->nodes[i]);
 
 		if (sw->asked < CTL_MAX_REQUESTS)
 			continue;

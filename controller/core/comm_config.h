@@ -13,6 +13,7 @@
 struct inc_comm;
 struct inc_core;
 struct inc_core_switch;
+struct inc_tree_node;
 
 /* ---- comm_config.c ---- */
 
@@ -95,6 +96,10 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made);
 /* Prints which member's NIC or route makes the payload smaller than the others could use. Returns
  * false if no member does. */
 bool inc_comm_find_narrow(const struct inc_comm *comm, char *buf, size_t size);
+
+/* Returns the switch of a node of the communicator's tree. */
+struct inc_core_switch *inc_comm_switch(const struct inc_comm *comm,
+					const struct inc_tree_node *node);
 
 /* Sets the number of slots that the members' windows need, before there is a tree. */
 void inc_comm_choose_slots(struct inc_comm *comm);

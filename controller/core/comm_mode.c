@@ -27,11 +27,6 @@
 #define SUITABLE_CHANNELS 4
 #define CHANNEL_CPUS      2
 
-static const struct inc_core_switch *switch_of(const struct inc_comm *comm, unsigned int node)
-{
-	return comm->group->core->switches[comm->tree->nodes[node].sw];
-}
-
 /* Returns the number of slots that a member's window needs on a passthrough switch. */
 static unsigned int packets_of(const struct inc_comm_member *m)
 {
@@ -71,7 +66,7 @@ int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mo
 			struct inc_err *err)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_core_switch *sw = switch_of(comm, n);
+	const struct inc_core_switch *sw = inc_comm_switch(comm, &comm->tree->nodes[n]);
 	int ret = inc_switch_can(sw, mode, err);
 
 	if (ret || mode == INC_PASSTHROUGH)
@@ -110,7 +105,9 @@ static void choose_floats(struct inc_comm *comm)
 {
 	comm->floats = members_send_floats(comm) ? INC_FLOATS_NATIVE : INC_FLOATS_FIXED;
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (!switch_of(comm, n)->engines[comm->tree->nodes[n].mode].floats)
+		if (!inc_comm_switch(comm, &comm->tree->nodes[n])
+			     ->engines[comm->tree->nodes[n].mode]
+			     .floats)
 			comm->floats = INC_FLOATS_FIXED;
 	}
 }
@@ -123,7 +120,7 @@ static bool all_can(const struct inc_comm *comm, enum inc_mode_of_switch mode, b
 
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		if (inc_comm_check_node(comm, n, mode, &why) ||
-		    (floats && !switch_of(comm, n)->engines[mode].floats))
+		    (floats && !inc_comm_switch(comm, &comm->tree->nodes[n])->engines[mode].floats))
 			return false;
 	}
 	return true;
@@ -139,27 +136,29 @@ static void print_command(const struct inc_comm *comm, enum inc_mode_of_switch m
 	/* the list ends early if it has no room for a name and " and others" */
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
 		if (comm->tree->nodes[n].mode == mode ||
-		    inc_switch_setting(switch_of(comm, n)) == INC_AUTO)
+		    inc_switch_setting(inc_comm_switch(comm, &comm->tree->nodes[n])) == INC_AUTO)
 			continue;
 		if (used + sizeof(", the same for  and others") + INC_TOPO_NAME_MAX > size) {
 			snprintf(buf + used, size - used, " and others");
 			return;
 		}
 		if (!used)
-			used = snprintf(buf, size, "incctl mode %s %s",
-					inc_switch_name(switch_of(comm, n)),
-					inc_modes_of_switch[mode]);
+			used = snprintf(
+				buf, size, "incctl mode %s %s",
+				inc_switch_name(inc_comm_switch(comm, &comm->tree->nodes[n])),
+				inc_modes_of_switch[mode]);
 		else
-			used += snprintf(buf + used, size - used, ", the same for %s",
-					 inc_switch_name(switch_of(comm, n)));
+			used += snprintf(
+				buf + used, size - used, ", the same for %s",
+				inc_switch_name(inc_comm_switch(comm, &comm->tree->nodes[n])));
 	}
 }
 
 /* Whether the controller has chosen the mode of all switches of the tree. */
-static bool all_free(const struct inc_comm *comm)
+static bool all_auto(const struct inc_comm *comm)
 {
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (inc_switch_setting(switch_of(comm, n)) != INC_AUTO)
+		if (inc_switch_setting(inc_comm_switch(comm, &comm->tree->nodes[n])) != INC_AUTO)
 			return false;
 	}
 	return true;
@@ -188,9 +187,9 @@ bool inc_comm_find_slow(const struct inc_comm *comm, struct inc_msg_made *made)
 		return mixed;
 	/* The controller has chosen the mode of all switches, and knew of the floats, so there is
 	 * nothing to advise. */
-	if (all_free(comm) && inc_comm_uses_floats(comm))
+	if (all_auto(comm) && inc_comm_uses_floats(comm))
 		return false;
-	if (all_free(comm))
+	if (all_auto(comm))
 		snprintf(command, sizeof(command), "name the type and size in INCCL_USE");
 	else
 		print_command(comm, INC_TERMINATION, command, sizeof(command));
@@ -242,9 +241,10 @@ bool inc_comm_find_narrow(const struct inc_comm *comm, char *buf, size_t size)
  * only. */
 static void choose_reorder(struct inc_comm *comm)
 {
-	comm->reorder = comm->mode == INC_TREE_PASSTHROUGH && comm->tree->n == 1 &&
-			comm->message_packets == 1 &&
-			switch_of(comm, 0)->engines[INC_PASSTHROUGH].reorder;
+	comm->reorder =
+		comm->mode == INC_TREE_PASSTHROUGH && comm->tree->n == 1 &&
+		comm->message_packets == 1 &&
+		inc_comm_switch(comm, &comm->tree->nodes[0])->engines[INC_PASSTHROUGH].reorder;
 	for (unsigned int rank = 0; rank < comm->group->world_size; rank++)
 		comm->reorder &= comm->members[rank].reorder || inc_group_is_led(comm->group, rank);
 }
@@ -255,7 +255,8 @@ static void choose_reorder(struct inc_comm *comm)
  * waits for a late rank. */
 void inc_comm_offer_probes(const struct inc_comm *comm, struct inc_msg_made *made)
 {
-	const struct inc_core_engine *engine = &switch_of(comm, 0)->engines[INC_PASSTHROUGH];
+	const struct inc_core_engine *engine =
+		&inc_comm_switch(comm, &comm->tree->nodes[0])->engines[INC_PASSTHROUGH];
 
 	made->probes = comm->mode == INC_TREE_PASSTHROUGH && comm->tree->n == 1 && engine->probes;
 	made->rto_min_ms = made->probes ? engine->rto_min_ms : 0;
@@ -289,7 +290,7 @@ static bool takes_last_packets_only(const struct inc_comm *comm, const struct in
 static unsigned int most_packets(const struct inc_comm *comm, unsigned int n)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_core_switch *sw = switch_of(comm, n);
+	const struct inc_core_switch *sw = inc_comm_switch(comm, &comm->tree->nodes[n]);
 	unsigned int bytes = INC_MAX_MESSAGE_BYTES;
 
 	if (node->mode == INC_PASSTHROUGH)
@@ -366,8 +367,9 @@ static void choose_window(struct inc_comm *comm)
 			window = inc_min(window, window_of(comm, &comm->members[rank]));
 	}
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		const struct inc_msg_limits *limits =
-			&switch_of(comm, n)->engines[comm->tree->nodes[n].mode].limits;
+		const struct inc_msg_limits *limits = &inc_comm_switch(comm, &comm->tree->nodes[n])
+							       ->engines[comm->tree->nodes[n].mode]
+							       .limits;
 
 		if (comm->tree->nodes[n].mode == INC_TERMINATION)
 			bytes = inc_min(bytes, limits->window_bytes ?: bytes);
@@ -382,7 +384,9 @@ static unsigned int suitable_channels(const struct inc_comm *comm)
 	unsigned int n = SUITABLE_CHANNELS;
 
 	for (unsigned int i = 0; i < comm->tree->n; i++)
-		n = inc_min(n, switch_of(comm, i)->engines[comm->tree->nodes[i].mode].cpus /
+		n = inc_min(n, inc_comm_switch(comm, &comm->tree->nodes[i])
+					       ->engines[comm->tree->nodes[i].mode]
+					       .cpus /
 				       CHANNEL_CPUS);
 	return 1 + inc_comm_spare(comm, n > 1 ? n - 1 : 0);
 }

@@ -127,7 +127,8 @@ static void warn_of_plain(const struct inc_etcd *etcd)
 	for (; !etcd->secure && at < etcd->members.at + etcd->members.n; at++)
 		if (strncmp(at->host, "127.", 4) != 0 && strcmp(at->host, "localhost") != 0 &&
 		    strcmp(at->host, "::1") != 0)
-			inc_warn("etcd http://%s:%s: plain HTTP, so anybody on the way can read "
+			inc_warn("etcd http://%s:%s: plain HTTP, so each machine on the way can "
+				 "read "
 				 "and change the state of the jobs; give --etcd-ca, --etcd-cert "
 				 "and --etcd-key",
 				 at->host, at->port);

@@ -124,7 +124,7 @@ void ha_perf_give_way(const struct ha_perf *perf);
 int ha_perf_check_progress(struct ha_perf *perf, const char *what);
 int ha_perf_wait(struct ha_perf *perf);
 
-/* Prints a line of the plugin's log, if NCCL_DEBUG says so. */
+/* Prints a line of the plugin's log, if NCCL_DEBUG asks for lines of this level. */
 void ha_perf_plugin_log(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 			int line, const char *format, ...) __attribute__((format(printf, 5, 6)));
 

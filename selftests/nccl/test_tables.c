@@ -237,8 +237,8 @@ static void collnet_is_off(void **state)
 	unsetenv("INCCL_CONTROLLER");
 }
 
-/* A node that cannot take part says so in its handle, because its listen must not fail. Then
- * connect fails for all nodes, and a listener that NCCL forgets is freed. */
+/* A node that cannot take part writes the reason into its handle, because its listen must not fail.
+ * Then connect fails for all nodes, and a listener that NCCL forgets is freed. */
 static void collnet_connect_fails(void **state)
 {
 	const struct ha_nccl_coll_v12 *coll = dlsym(plugin, "ncclCollNetPlugin_v12");
