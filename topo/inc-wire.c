@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,6 +29,13 @@
  * it */
 #define HOLD_NS         (5 * INC_NSEC_PER_MSEC)
 #define QUEUE_MAX_BYTES (1 << 20)
+/* If several frames are queued, they are sent together as soon as the first is due for this time,
+ * as a network adapter delays interrupts. A wake-up for each frame costs more CPU time than the
+ * frame. The line's rate stays, because a frame never leaves before it is due. */
+#define COALESCE_NS (100 * INC_NSEC_PER_USEC)
+/* The allocator keeps so much memory of frames that have been sent. If it returned the memory to
+ * the kernel, every queued frame would cost a page fault. */
+#define KEPT_BYTES (64 << 20)
 
 struct wire {
 	/* port[d] receives the frames of direction d */
@@ -162,7 +170,7 @@ static void read_port(struct wire *w, enum wire_dir dir)
 	}
 }
 
-/* Sends the queued frames that are due. Returns when the next one is due; 0: no frame waits. */
+/* Sends the queued frames that are due. Returns when to call again; 0: no frame waits. */
 static uint64_t run_queue(struct wire *w)
 {
 	uint64_t now = inc_now_ns(), next = 0;
@@ -179,7 +187,7 @@ static uint64_t run_queue(struct wire *w)
 		free(q);
 	}
 	if (q)
-		next = q->due_at_ns;
+		next = q->due_at_ns + (w->heap.len > 1 ? COALESCE_NS : 0);
 	for (int d = 0; d < WIRE_DIRS; d++)
 		if (w->line[d].held && (!next || w->line[d].held_due_at_ns < next))
 			next = w->line[d].held_due_at_ns;
@@ -424,6 +432,7 @@ static int run(const struct wire_args *args)
 	struct inc_err err = {{0}};
 	int ret = 1;
 
+	mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
 	inc_log_sink(inc_log_unblocked);
 	for (int d = 0; d < WIRE_DIRS; d++) {
 		w.port[d].fd = w.port[d].link_fd = -1;

@@ -15,7 +15,7 @@ WARMUP = 9  # calls of a size after which the library has chosen
 SIZES = [4 << 2 * i for i in range(13)]  # 4 B to 64 MiB
 QUICK_SIZES = [4, 1 << 12, 1 << 16, 1 << 20, 1 << 24]
 PER_HOST, QUICK_PER_HOST = (1, 4, 8), (1, 4)
-RATES = (None, 1000)
+RATES = (None, 1000, 100)  # 100 Mbit/s, because the CPUs of a small machine cannot fill eight links of 1 Gbit/s
 QUICK_HOSTS = [8]
 WITHOUT, WITH = ("--no-switch",), ("--env", "INCCL_MPI_REQUIRE=1")  # options of inc-lab mpirun
 
@@ -27,23 +27,24 @@ class Program:
         self.words = ["inc-lab", "mpirun", "--name", lab.name, "--timeout", LIMIT_S, "-n", hosts * per_host, "--per-host", per_host]
         self.path = path
 
-    def times_us(self, sizes, *options):
-        """Runs the program once. Returns the median time of an AllReduce of each size, in the order of the sizes."""
+    def measure(self, sizes, *options):
+        """Runs the program once. Returns for each size, in their order, the median time of an AllReduce and the number of
+        idle CPUs."""
         result = command(*map(str, [*self.words, *options, "--", self.path, WARMUP, f"{costs.GO_S}s", *sizes]),
                          timeout=LIMIT_S + 20, check=False)
         rows = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
         if result.code or [r["bytes"] for r in rows] != list(sizes):
             raise Failure("failed: " + (result.err.strip().splitlines() or [f"exit code {result.code}"])[-1])
-        return [r["time_us"] for r in rows]
+        return [(r["time_us"], r["idle_cpus"]) for r in rows]
 
 
 def measure_place(how, program, sizes):
     """Measures all sizes of one place. Returns a row for each."""
-    rounds = [list(zip(program.times_us(sizes, *WITHOUT), program.times_us(sizes, *WITH))) for _ in range(how.rounds)]
+    rounds = [list(zip(program.measure(sizes, *WITHOUT), program.measure(sizes, *WITH))) for _ in range(how.rounds)]
     for size, pairs in zip(sizes, zip(*rounds)):
-        mpi_us, ours_us = zip(*pairs)
-        yield {"bytes": size, "rounds": [{"mpi_us": m, "ours_us": o} for m, o in pairs], "mpi_us": statistics.median(mpi_us),
-               "ours_us": statistics.median(ours_us), "ratio": statistics.median(m / o for m, o in pairs)}
+        rounds_of_size = [{"mpi_us": m, "ours_us": o, "idle_cpus": idle} for (m, _), (o, idle) in pairs]
+        yield {"bytes": size, "rounds": rounds_of_size, "ratio": statistics.median(r["mpi_us"] / r["ours_us"] for r in rounds_of_size),
+               **{what: statistics.median(r[what] for r in rounds_of_size) for what in ("mpi_us", "ours_us", "idle_cpus")}}
 
 
 def measure_mpi(how):
@@ -60,6 +61,6 @@ def measure_mpi(how):
 def show_mpi(rows):
     yield Table(f"AllReduce of an MPI program, float32, sum, by the choice of the library beside Open MPI alone; "
                 f"medians of {len(rows[0]['rounds'])} rounds",
-                ["hosts", "ranks per host", "links", "vector", "with the library, us", "Open MPI, us", "speed beside Open MPI's"],
+                ["hosts", "ranks per host", "links", "vector", "with the library, us", "idle CPUs", "Open MPI, us", "speed beside Open MPI's"],
                 [[str(r["hosts"]), str(r["per_host"]), f"{r['rate_mbit']:g} Mbit/s" if r["rate_mbit"] else "unshaped", size_text(r["bytes"]),
-                  f"{r['ours_us']:.1f}", f"{r['mpi_us']:.1f}", f"{r['ratio']:.2f}"] for r in rows])
+                  f"{r['ours_us']:.1f}", f"{r['idle_cpus']:.2f}", f"{r['mpi_us']:.1f}", f"{r['ratio']:.2f}"] for r in rows])

@@ -3,7 +3,9 @@
  * A competitor that the benchmark measures for comparison with the switch: MPI_Allreduce (SUM of
  * float32) on the same hosts and links. competitors.py and mpi.py start this program on every host.
  * Rank 0 prints one JSON object per size with the median time of a call, the mean time, which is
- * what inccl-perf measures, and the CPU time of all ranks per call.
+ * what inccl-perf measures, the CPU time of all ranks per call, and how many CPUs of its machine
+ * were idle. All hosts of a lab are on this machine, so a figure without idle CPUs shows their
+ * limit.
  *
  * WARMUP calls of each size are not timed. ITERATIONS is a number of calls or, as in "0.5s", a
  * number of seconds. With seconds, the ranks agree on a number of calls while they measure, so a
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <mpi.h>
 
 /* bounds of the number of calls that fill a number of seconds */
@@ -20,6 +23,12 @@
 #define MOST   100000
 /* The ranks agree again after so many times as many calls, because the first may be unusual. */
 #define AGREE_AGAIN 4
+
+/* The use of CPUs during measure(). */
+struct use {
+	double cpu_s;     /* CPU time of this rank */
+	double idle_cpus; /* number of CPUs of the machine that were idle on average */
+};
 
 struct iterations {
 	int number;     /* of calls; the largest number, if seconds are given */
@@ -55,6 +64,19 @@ static double cpu_s(void)
 	return used.tv_sec + used.tv_nsec / 1e9;
 }
 
+/* The time for which the CPUs of this machine have been idle, summed up; 0: it is not known. */
+static double idle_s(void)
+{
+	FILE *f = fopen("/proc/stat", "re");
+	unsigned long long idle_ticks = 0;
+
+	if (f && fscanf(f, "cpu %*u %*u %*u %llu", &idle_ticks) != 1)
+		idle_ticks = 0;
+	if (f)
+		fclose(f);
+	return (double)idle_ticks / sysconf(_SC_CLK_TCK);
+}
+
 /* Returns the number of calls that take so many seconds on the slowest rank, the same on all ranks.
  * sum_s: time of the calls that are done. The library that is measured does not replace functions
  * of MPI with the prefix P, so this agreement takes no part in its choice. */
@@ -70,16 +92,19 @@ static int agree(double seconds, double sum_s, int done)
 
 /* Calls MPI_Allreduce until enough calls are timed. Returns their number. */
 static int measure(const float *send, float *sum, size_t count, int warmup,
-		   const struct iterations *iterations, double *took_s, double *used_s)
+		   const struct iterations *iterations, double *took_s, struct use *use)
 {
 	int number = iterations->number, agree_at = FEWEST, i;
-	double sum_s = 0;
+	double sum_s = 0, since_s = 0, idle_since_s = 0;
 
 	for (i = -warmup; i < number; i++) {
 		double start_s;
 
-		if (!i)
-			*used_s = cpu_s();
+		if (!i) {
+			use->cpu_s = cpu_s();
+			since_s = MPI_Wtime();
+			idle_since_s = idle_s();
+		}
 		start_s = MPI_Wtime();
 		MPI_Allreduce(send, sum, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 		if (i < 0)
@@ -91,11 +116,13 @@ static int measure(const float *send, float *sum, size_t count, int warmup,
 		number = agree(iterations->seconds, sum_s, agree_at);
 		agree_at *= AGREE_AGAIN;
 	}
-	*used_s = cpu_s() - *used_s;
+	use->cpu_s = cpu_s() - use->cpu_s;
+	use->idle_cpus = (idle_s() - idle_since_s) / (MPI_Wtime() - since_s);
 	return number;
 }
 
-static void print(size_t bytes, int ranks, double *took_s, int number, double hosts_cpu_s)
+/* use: with the CPU time of all ranks */
+static void print(size_t bytes, int ranks, double *took_s, int number, const struct use *use)
 {
 	double sum_s = 0;
 	int i;
@@ -104,9 +131,9 @@ static void print(size_t bytes, int ranks, double *took_s, int number, double ho
 		sum_s += took_s[i];
 	qsort(took_s, number, sizeof(*took_s), by_value);
 	printf("{\"bytes\":%zu,\"ranks\":%d,\"iterations\":%d,\"time_us\":%.1f,\"mean_us\":%.1f,"
-	       "\"hosts_cpu_us\":%.1f}\n",
+	       "\"hosts_cpu_us\":%.1f,\"idle_cpus\":%.2f}\n",
 	       bytes, ranks, number, took_s[number / 2] * 1e6, sum_s * 1e6 / number,
-	       hosts_cpu_s * 1e6 / number);
+	       use->cpu_s * 1e6 / number, use->idle_cpus);
 	fflush(stdout);
 }
 
@@ -115,7 +142,8 @@ static int run(size_t bytes, int warmup, const struct iterations *iterations)
 	const size_t count = bytes / sizeof(float);
 	float *send = malloc(bytes), *sum = malloc(bytes);
 	double *took_s = calloc(iterations->number, sizeof(*took_s));
-	double mine_s = 0, all_s = 0;
+	struct use use = {};
+	double all_s = 0;
 	int rank, ranks, number, ret = -1;
 	size_t k;
 
@@ -125,11 +153,12 @@ static int run(size_t bytes, int warmup, const struct iterations *iterations)
 	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
 	for (k = 0; k < count; k++)
 		send[k] = rank + 1;
-	number = measure(send, sum, count, warmup, iterations, took_s, &mine_s);
-	PMPI_Reduce(&mine_s, &all_s, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	number = measure(send, sum, count, warmup, iterations, took_s, &use);
+	PMPI_Reduce(&use.cpu_s, &all_s, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	use.cpu_s = all_s;
 	ret = check(sum, count, ranks);
 	if (!rank && !ret)
-		print(bytes, ranks, took_s, number, all_s);
+		print(bytes, ranks, took_s, number, &use);
 out:
 	free(send);
 	free(sum);
