@@ -9,6 +9,9 @@ import subprocess
 import time
 
 
+AWAKE_STEP_S = 1.0  # what one reading of awake_stopwatch() adds at most
+
+
 class Failure(Exception):
     """An expectation of a test that was not fulfilled. The message is the reason."""
 
@@ -24,6 +27,21 @@ def stopwatch():
     return lambda: time.monotonic() - begin
 
 
+def awake_stopwatch():
+    """Like stopwatch(), but it counts only the time in which this process runs, for limits that end what would wait for
+    ever. A virtual machine may stand still for a minute and more, and nothing under test runs meanwhile. So a reading
+    adds AWAKE_STEP_S at most, and a loop that waits must read more often than that."""
+    last, awake_s = time.monotonic(), 0.0
+
+    def read():
+        nonlocal last, awake_s
+        now = time.monotonic()
+        awake_s += min(now - last, AWAKE_STEP_S)
+        last = now
+        return awake_s
+    return read
+
+
 def cpu_used_s():
     """The CPU time of this process, and of the processes whose end it has waited for."""
     times = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
@@ -32,9 +50,10 @@ def cpu_used_s():
 
 def wait_for(what, condition, seconds=60.0):
     """Waits until condition() is true and returns its value; fails at the deadline. The deadline only ends a test that
-    would wait for ever. A busy machine needs more than 10 s to start a few programs, so it is long by default. A
-    condition that starts programs is examined less often, so that it uses a fifth of a CPU at most."""
-    watch = stopwatch()
+    would wait for ever, so it is measured by awake_stopwatch(). A busy machine needs more than 10 s to start a few
+    programs, so it is long by default. A condition that starts programs is examined less often, so that it uses a fifth
+    of a CPU at most."""
+    watch = awake_stopwatch()
     while True:
         used_s = cpu_used_s()
         value = condition()
@@ -97,6 +116,30 @@ class Result:
         return self
 
 
+def output_of(process, limit_s):
+    """Waits for the end of a process and returns what it has written to stdout and stderr. The limit is measured by
+    awake_stopwatch()."""
+    watch = awake_stopwatch()
+    while True:
+        try:
+            return process.communicate(timeout=AWAKE_STEP_S / 2)
+        except subprocess.TimeoutExpired:
+            if watch() > limit_s:
+                raise
+
+
+def ends_within(process, limit_s):
+    """Waits for the end of a process. Returns whether it came within the limit, by awake_stopwatch()."""
+    watch = awake_stopwatch()
+    while watch() <= limit_s:
+        try:
+            process.wait(AWAKE_STEP_S / 2)
+            return True
+        except subprocess.TimeoutExpired:
+            pass
+    return False
+
+
 def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
     """Runs a program to its end."""
     args = [str(a) for a in args]
@@ -104,11 +147,11 @@ def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
     process = subprocess.Popen(args, stdin=stdin, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors="replace", **popen)
     try:
-        out, err = process.communicate(timeout=timeout)
+        out, err = output_of(process, timeout)
     except subprocess.TimeoutExpired:
         process.terminate()
         try:
-            out, err = process.communicate(timeout=10)
+            out, err = output_of(process, 10)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
@@ -146,7 +189,7 @@ class Daemons:
                 node["argv"] = f.read().decode().split("\0")[:-1]
         os.kill(pid, number)
         if process:
-            process.wait(20)
+            expect(ends_within(process, 20), f"{name} has not ended within 20 s")
         else:
             wait_for("its end", lambda: gone(pid), 20)
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import traceback
 
-from libproc import (Daemons, Failure, Result, command, expect, gone, stands_still, stopped, stopwatch,  # noqa: F401
+from libproc import (Daemons, Failure, Result, awake_stopwatch, command, ends_within, expect, gone, stands_still, stopped, stopwatch,  # noqa: F401
                      wait_for)
 
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -299,21 +299,16 @@ class Job:
         return self.process.poll() is None
 
     def wait(self, seconds, check=True):
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        if not ends_within(self.process, seconds):
             self.stop()
-            raise Failure(f"not done after {seconds} s: {' '.join(self.args)}\n"
-                          + self.text()[-6000:]) from None
+            raise Failure(f"not done after {seconds} s: {' '.join(self.args)}\n" + self.text()[-6000:])
         result = Result(self.args, self.process.returncode, self.text(), "", self.watch())
         return result.ok() if check else result
 
     def stop(self):
         if self.running():
             self.process.terminate()
-            try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
+            if not ends_within(self.process, 10):
                 self.process.kill()
                 self.process.wait()
 

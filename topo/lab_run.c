@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include "lib/base/awake.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "lib/base/random.h"
@@ -59,7 +60,11 @@ struct job {
 	/* all commands have ended, and their output is still being written */
 	bool flushing;
 	struct lab_out *out[2]; /* the outputs to stdout and to stderr; owned */
-	struct event *grace, *timeout;
+	struct event *grace;
+	/* looks several times per second whether the time limit has passed by the awake clock */
+	struct event *timeout;
+	struct inc_awake awake;
+	uint64_t started_at_ns; /* by the awake clock */
 	struct event *signals[JOB_SIGNALS];
 	/* action of SIGPIPE before the job, which is restored in the members */
 	sighandler_t sigpipe;
@@ -259,7 +264,11 @@ static void end_job(struct job *job, int sig, int code)
 static void on_timeout(int fd, short what, void *arg)
 {
 	struct job *job = arg;
+	const uint64_t ran_ns = inc_awake_now_ns(&job->awake) - job->started_at_ns;
 
+	if (ran_ns < (uint64_t)(job->options->timeout_s * INC_NSEC_PER_SEC))
+		return;
+	event_del(job->timeout);
 	inc_error("not done after %g s, ending it", job->options->timeout_s);
 	end_job(job, SIGTERM, EXIT_TIMEOUT);
 }
@@ -440,7 +449,7 @@ static void add_events(struct job *job)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 	const double limit_s = job->options->timeout_s;
-	struct timeval tv = {.tv_sec = limit_s};
+	const struct timeval look = {.tv_usec = limit_s < 0.1 ? limit_s * 1e6 : 100000};
 
 	_Static_assert(sizeof(signals) / sizeof(signals[0]) + 1 == JOB_SIGNALS, "with SIGCHLD");
 	for (size_t i = 0; i < JOB_SIGNALS - 1; i++)
@@ -449,10 +458,10 @@ static void add_events(struct job *job)
 	for (size_t i = 0; i < JOB_SIGNALS; i++)
 		event_add(job->signals[i], NULL);
 	job->grace = evtimer_new(job->base, on_grace, job);
-	job->timeout = evtimer_new(job->base, on_timeout, job);
-	tv.tv_usec = (limit_s - tv.tv_sec) * 1e6;
+	job->timeout = event_new(job->base, -1, EV_PERSIST, on_timeout, job);
+	job->started_at_ns = inc_awake_now_ns(&job->awake);
 	if (limit_s > 0)
-		event_add(job->timeout, &tv);
+		event_add(job->timeout, &look);
 }
 
 /* Writes the remaining output of commands, and the queues, as far as the reader reads in time.

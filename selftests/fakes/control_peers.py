@@ -9,9 +9,9 @@ import json
 import select
 import socket
 import subprocess
-import time
 
-from libtest import Failure, expect
+from libproc import AWAKE_STEP_S
+from libtest import Failure, awake_stopwatch, expect
 
 TIMEOUT_S = 10
 QPNS = itertools.count(0x100)  # of members: each number is used once
@@ -49,13 +49,13 @@ class Line:
 
     def recv(self, seconds=TIMEOUT_S):
         """The next object; None at the end of the connection."""
-        deadline = time.monotonic() + seconds
+        watch = awake_stopwatch()
         while b"\n" not in self.buf:
-            left = deadline - time.monotonic()
             ready = select.poll()  # because select() supports no descriptors above 1023
             ready.register(self.sock, select.POLLIN)
-            if left <= 0 or not ready.poll(left * 1000):
-                raise Failure(f"nothing received within {seconds} s")
+            if not ready.poll(min(seconds, AWAKE_STEP_S / 2) * 1000):
+                expect(watch() < seconds, f"nothing received within {seconds} s")
+                continue
             try:
                 data = self.sock.recv(1 << 16)
             except ConnectionError:

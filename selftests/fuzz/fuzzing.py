@@ -13,6 +13,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 BUILD = os.environ.get("INC_BUILD", os.path.join(TOP, "build"))
+INPUT_S = 120  # limit for one input, whose few milliseconds become seconds at low priority on a busy machine
 PROGRAMS = os.path.join(BUILD, "selftests/fuzz")
 FOUND = os.path.join(PROGRAMS, "found")  # inputs that made a target fail
 GROWN = os.path.join(PROGRAMS, "grown")  # new inputs of long runs
@@ -105,7 +106,7 @@ def start(target, learn, *options):
     os.makedirs(found, exist_ok=True)
     os.makedirs(learn, exist_ok=True)
     return subprocess.Popen(
-        [program(target), "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=3000",
+        [program(target), "-print_final_stats=1", f"-timeout={INPUT_S}", "-rss_limit_mb=3000",
          f"-artifact_prefix={found}/", *options, learn, corpus(target)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=TOP,
         text=True, errors="replace")
