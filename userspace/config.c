@@ -6,7 +6,7 @@
 #include "lib/base/log.h"
 #include "lib/conf/schema_yaml.h"
 #include "lib/net/scrape.h"
-#include "userspace/config_default.h"
+#include "userspace/config.h"
 
 void inc_settings_old_xdp(struct inc_settings *s, bool generic, const char *where)
 {

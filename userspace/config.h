@@ -13,6 +13,8 @@
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/messages.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 #include "loader/inc_limits.h"
 
 #define INC_SWITCH_NAME_LEN  INC_INSTANCE_LEN
@@ -116,5 +118,29 @@ int inc_settings_check_metrics(const char *text, struct inc_err *err);
 void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more);
 /* Sets all settings that are still missing to their defaults. */
 void inc_settings_complete(struct inc_settings *s);
+
+/* config_default.c: defaults for what a switch's file leaves out, which config.c uses. Files in the
+ * form of the original documents have no names, no PSNs and no communicators. */
+
+/* For each field of a table, the number of the file's mappings that lack the field. */
+struct inc_absent {
+	const struct inc_schema *schema;
+	/* plural of the objects that the table describes, such as "connections" */
+	const char *what;
+	uint32_t times[INC_MAX_FIELDS];
+	uint32_t of; /* number of mappings that were checked */
+};
+
+/* Counts the fields that a mapping of the file lacks, if the log shall name them (INC_TOLD,
+ * INC_LATER). */
+void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map);
+/* Logs one line for each field that some mapping lacked, with the value that it got. */
+void inc_absent_log(const struct inc_absent *absent, const char *path,
+		    const struct inc_switch_conf *conf);
+
+/* Chooses the port of a connection that does not name one: the interface that has the connection's
+ * own address. */
+int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c,
+		     struct inc_err *err);
 
 #endif

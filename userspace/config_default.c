@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/log.h"
-#include "userspace/config_default.h"
+#include "userspace/config.h"
 
 void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The connection to the controller. When it is lost, traffic goes on. When it is back, the switch
- * reports its communicators and failures to the controller.
+ * reports its communicators and failures to the controller. renewal.c tries the connection that
+ * shall take the place of one that works.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,6 +56,7 @@ struct inc_client {
 	struct inc_racing *racing; /* the race for a connection, while the state is CONNECTING */
 	struct inc_ndjson *conn;
 	struct inc_tls *tls; /* TLS of the connection; NULL: without TLS */
+	struct inc_renewal *renewal;
 	/* The ports as they were when "hello" was sent. It may lack the endpoints of those that
 	 * were lost or could not be read, and the RDMA devices of those that were down. */
 	struct inc_engine_port told[INC_MAX_PORTS];
@@ -115,6 +117,7 @@ static void retry(struct inc_client *c, const char *why)
 	else
 		inc_debug("controller %s: %s", at->text, why);
 	snprintf(at->said, sizeof(at->said), "%s", why);
+	inc_renewal_end(c->renewal);
 	if (c->conn)
 		inc_ndjson_free(c->conn);
 	c->conn = NULL;
@@ -235,21 +238,32 @@ static bool offers_more(struct inc_client *c)
 	       engine.n_endpoints > c->n_endpoints;
 }
 
+/* Sends a new hello because the last one lacks something, on a new connection. This closes the
+ * present connection as soon as the controller has accepted another one. */
+static void renew(struct inc_client *c, const char *why)
+{
+	struct controller *at = &c->controllers[c->at];
+
+	inc_renewal_read_key(c->renewal, &c->tls);
+	inc_renewal_try(c->renewal, at->text, at->addresses, c->tls, why);
+}
+
 static void check_port(struct inc_client *c, uint32_t i)
 {
 	const struct inc_engine_port *now = &c->d->port[i];
 	struct inc_engine_port *told = &c->told[i];
 
 	if (told->condition == INC_PORT_LOST && now->condition != INC_PORT_LOST) {
-		retry(c, "a port is back that was lost at the last hello");
+		renew(c, "a port is back that was lost at the last hello");
 	} else if (now->ip.s_addr && now->ip.s_addr != told->ip.s_addr) {
-		retry(c, "a port has an address that the last hello lacks");
+		renew(c, "a port has an address that the last hello lacks");
 	} else if (told->mtu && now->mtu > told->mtu) {
-		retry(c, "a port has a larger MTU than at the last hello");
+		renew(c, "a port has a larger MTU than at the last hello");
 	} else if (told->condition == INC_PORT_DOWN && now->condition == INC_PORT_UP) {
-		told->condition = INC_PORT_UP;
 		if (offers_more(c))
-			retry(c, "a port is up whose RDMA device the last hello lacks");
+			renew(c, "a port is up whose RDMA device the last hello lacks");
+		else
+			told->condition = INC_PORT_UP;
 	}
 }
 
@@ -265,7 +279,7 @@ void inc_client_check_ports(struct inc_client *c)
 	for (i = 0; c->state == CONNECTED && i < d->n_ports; i++)
 		check_port(c, i);
 	if (c->state == CONNECTED && c->incomplete && offers_more(c))
-		retry(c, "an endpoint is found that the last hello lacks for want of memory or "
+		renew(c, "an endpoint is found that the last hello lacks for want of memory or "
 			 "descriptors");
 }
 
@@ -294,8 +308,7 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 			inc_event_standing(c->d, f->event.communicator, f->event.stands);
 		inc_client_event(c, &f->event);
 	}
-	/* a port may have come back since "hello"; check this last, because it may end the
-	 * connection */
+	/* a port may have come back since "hello" */
 	inc_client_check_ports(c);
 }
 
@@ -466,6 +479,7 @@ static void start_connect(struct inc_client *c)
 		retry(c, why);
 		return;
 	}
+	inc_renewal_read_key(c->renewal, &c->tls);
 	ret = inc_racing_start(c->d->base, list, inc_now_ns() + limit_ms * INC_NSEC_PER_MSEC,
 			       on_reached, c, &c->racing);
 	if (ret)
@@ -488,6 +502,16 @@ static void on_timer(void *arg)
 		inc_ndjson_send_new(c->conn, inc_message_new(INC_MSG_PING, NULL));
 		inc_timer_arm(c->timer, PING_MS);
 	}
+}
+
+static void on_accepted(void *arg, const char *why)
+{
+	retry(arg, why);
+}
+
+static void on_due(void *arg)
+{
+	inc_client_check_ports(arg);
 }
 
 static void close_addresses(struct inc_client *c)
@@ -517,6 +541,7 @@ static int open_addresses(struct inc_client *c, struct inc_err *err)
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err)
 {
 	struct inc_client *c = calloc(1, sizeof(*c));
+	const struct inc_renewal_owner owner = {.accepted = on_accepted, .due = on_due, .arg = c};
 	int ret;
 
 	if (!c)
@@ -531,8 +556,9 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	if (ret)
 		goto fail;
 	c->timer = inc_timer_new(d->base, on_timer, c);
+	c->renewal = inc_renewal_new(d, &owner);
 	/* arm the timer, without which the client would make no first attempt */
-	if (!c->timer || inc_timer_arm(c->timer, 0)) {
+	if (!c->timer || !c->renewal || inc_timer_arm(c->timer, 0)) {
 		ret = inc_err_set(err, ENOMEM, "no memory for the controller's connection");
 		goto fail;
 	}
@@ -540,6 +566,7 @@ int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_e
 	return 0;
 
 fail:
+	inc_renewal_free(c->renewal);
 	inc_timer_free(c->timer);
 	inc_tls_free(c->tls);
 	close_addresses(c);
@@ -557,6 +584,7 @@ void inc_client_stop(struct inc_client *c)
 		inc_ndjson_flush(c->conn);
 		inc_ndjson_free(c->conn);
 	}
+	inc_renewal_free(c->renewal);
 	inc_timer_free(c->timer);
 	inc_tls_free(c->tls);
 	close_addresses(c);

@@ -264,11 +264,35 @@ void inc_query_server_stop(struct inc_query_server *s);
 int inc_client_start(struct inc_daemon *d, struct inc_client **out, struct inc_err *err);
 void inc_client_stop(struct inc_client *c);
 /* Connects again if a port has something that the last hello lacks: an interface, an address, a
- * device or a larger MTU. Only a hello names these to the controller. This ends the present
- * connection. */
+ * device or a larger MTU. Only a hello names these to the controller. The present connection ends
+ * when the controller has accepted another one. */
 void inc_client_check_ports(struct inc_client *c);
 /* Sends an event if the controller is connected. */
 void inc_client_event(struct inc_client *c, const struct inc_msg_event *event);
 const char *inc_client_state(const struct inc_client *c);
+
+/* renewal.c: tries a second connection before the present one is closed for a new hello */
+struct inc_addresses;
+struct inc_renewal;
+struct inc_renewal_owner {
+	/* The controller accepts a new connection, so the present one may be closed. */
+	void (*accepted)(void *arg, const char *why);
+	/* An attempt has failed a while ago. The owner checks whether a hello is still needed. */
+	void (*due)(void *arg);
+	void *arg;
+};
+/* Returns NULL if there is no memory. */
+struct inc_renewal *inc_renewal_new(struct inc_daemon *d, const struct inc_renewal_owner *owner);
+void inc_renewal_free(struct inc_renewal *r);
+/* Begins an attempt, unless one is under way. why: what the last hello lacks. The pointers must
+ * stay valid until the attempt ends. If the controller accepts no connection, this logs an error
+ * with the cause and the remedy, and owner.due() is called later. */
+void inc_renewal_try(struct inc_renewal *r, const char *name, struct inc_addresses *addresses,
+		     struct inc_tls *tls, const char *why);
+/* Ends the attempt that is under way, because the present connection has ended. */
+void inc_renewal_end(struct inc_renewal *r);
+/* Reads the key or the certificates again for the next connection, if *tls is not NULL. If the
+ * files cannot be read, *tls stays, and the log has the reason once. */
+void inc_renewal_read_key(struct inc_renewal *r, struct inc_tls **tls);
 
 #endif

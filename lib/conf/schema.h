@@ -113,7 +113,7 @@ struct inc_schema {
 	.max = sizeof(((type *)0)->member) / sizeof(((type *)0)->member[0]), .of = (schema), \
 	.count = offsetof(type, number)
 /* A table has at most INC_MAX_FIELDS rows, because struct inc_absent
- * (userspace/config_default.h) has a counter for each. A longer table does not compile, because
+ * (userspace/config.h) has a counter for each. A longer table does not compile, because
  * it makes an array of negative size. */
 #define INC_MAX_FIELDS 24
 #define INC_SCHEMA(type, table)                                                                   \

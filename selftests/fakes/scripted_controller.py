@@ -49,6 +49,15 @@ class ScriptedController:
         self.send(type="welcome", switch=hello["switch"], keep=list(keep))
         return hello
 
+    def answer_trial(self, seconds=10):
+        """Answers the ping on a second connection, by which the switch finds out whether a new one would be accepted."""
+        self.listener.settimeout(seconds)
+        with self.listener.accept()[0] as trial, trial.makefile() as lines:
+            trial.settimeout(seconds)
+            line = lines.readline()
+            expect(json.loads(line)["type"] == "ping", f"not a ping: {line}")
+            trial.sendall(b'{"type":"pong"}\n')
+
     def drop(self):
         if self.sock:
             self.sock.close()

@@ -112,7 +112,8 @@ def controlled(*args, ranks=2, prefix=(), addresses=True):
 
 
 def next_hello(controller):
-    """The hello of the next connection, after the switch has ended the present one."""
+    """The hello of the next connection. The switch tries that one before it ends the present one."""
+    controller.answer_trial()
     while controller.recv():
         pass
     controller.drop()

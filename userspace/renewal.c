@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Tries a second connection to the controller, before switch_client.c closes the first one to send
+ * a new hello. The controller may accept no new connection, for example because it has another key
+ * for this switch by now. Then the first connection stays, because communicators in termination
+ * mode end soon after a switch has closed its connection. A controller answers a ping on the second
+ * connection only after both sides are authenticated.
+ *
+ * It also reads the switch's key again, so that a new key needs no new daemon. All functions run on
+ * the event loop's thread.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/net/lines.h"
+#include "lib/net/loop.h"
+#include "lib/net/racing.h"
+#include "userspace/addresses.h"
+#include "userspace/switchd.h"
+
+#define ANSWER_MS   5000 /* time limit for connecting, and then for the answer */
+#define WAIT_MIN_MS 1000 /* wait after an attempt that has failed; it doubles each time */
+#define WAIT_MAX_MS 30000
+#define MAX_BYTES   65536
+
+struct inc_renewal {
+	struct inc_daemon *d;
+	struct inc_renewal_owner owner;
+	/* text that names what the last hello lacks; NULL: no attempt is under way */
+	const char *why;
+	const char *name; /* of the controller, as the user gave it */
+	const char *host;
+	struct inc_tls *tls; /* owned by the caller; NULL: without TLS */
+	struct inc_racing *racing;
+	struct inc_ndjson *conn;
+	struct inc_timer *timer; /* time limit of the attempt, or the wait for the next one */
+	unsigned int wait_ms;
+	char said[sizeof(((struct inc_err *)0)->msg)]; /* the last failure that was logged */
+	char key_said[sizeof(((struct inc_err *)0)->msg)];
+};
+
+/* Ends the attempt that is under way. */
+static void stop(struct inc_renewal *r)
+{
+	inc_racing_cancel(r->racing);
+	r->racing = NULL;
+	if (r->conn)
+		inc_ndjson_free(r->conn);
+	r->conn = NULL;
+	r->why = NULL;
+	inc_timer_stop(r->timer);
+}
+
+void inc_renewal_end(struct inc_renewal *r)
+{
+	stop(r);
+	r->wait_ms = WAIT_MIN_MS;
+	r->said[0] = '\0';
+}
+
+/* Writes the command by which the controller accepts a new connection again. */
+static void print_remedy(const struct inc_renewal *r, const char *reason, char *text, size_t size)
+{
+	const struct inc_tls_files *files = &r->d->opt.tls;
+
+	if (strncmp(reason, "TLS", 3) != 0 || !r->tls)
+		snprintf(text, size, "incctl check --controller %s examines the way to it",
+			 r->host);
+	else if (files->key)
+		snprintf(text, size,
+			 "install the controller's key of this switch, which is then read: "
+			 "install -m 600 NEW-KEY %s",
+			 files->key);
+	else
+		snprintf(text, size,
+			 "replace the certificate, which is then read, and examine it: openssl "
+			 "x509 -noout -text -in %s",
+			 files->cert);
+}
+
+/* The attempt has failed. The next one comes after a wait. */
+static void fail(struct inc_renewal *r, const char *reason)
+{
+	const char *why = r->why;
+	char remedy[512];
+
+	stop(r);
+	print_remedy(r, reason, remedy, sizeof(remedy));
+	if (strncmp(r->said, reason, sizeof(r->said) - 1) != 0)
+		inc_error("controller %s: %s, but the controller accepts no new connection: %s; "
+			  "the present one stays, so jobs go on, but new jobs lack the change; "
+			  "%s",
+			  r->name, why, reason, remedy);
+	snprintf(r->said, sizeof(r->said), "%s", reason);
+	inc_timer_arm(r->timer, r->wait_ms);
+	r->wait_ms = r->wait_ms * 2 > WAIT_MAX_MS ? WAIT_MAX_MS : r->wait_ms * 2;
+}
+
+static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
+{
+	const char *type = inc_message_type(object);
+	struct inc_msg_error said = {.message = "refused"};
+	struct inc_renewal *r = arg;
+	const char *why = r->why;
+
+	if (inc_message_is(type, INC_MSG_PONG)) {
+		inc_renewal_end(r);
+		r->owner.accepted(r->owner.arg, why);
+	} else if (inc_message_is(type, INC_MSG_ERROR)) {
+		inc_message_read(INC_MSG_ERROR, object, &said, NULL);
+		fail(r, said.message);
+	}
+}
+
+static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
+{
+	fail(arg, reason);
+}
+
+static void on_reached(void *arg, int fd)
+{
+	static const struct inc_ndjson_ops ops = {.message = on_message, .closed = on_closed};
+	static const struct inc_ndjson_limits limits = {
+		.max_line = MAX_BYTES, .max_write = MAX_BYTES, .message_timeout_ms = ANSWER_MS};
+	struct inc_renewal *r = arg;
+	struct inc_err err = {};
+
+	r->racing = NULL;
+	if (fd < 0) {
+		fail(r, strerror(-fd));
+		return;
+	}
+	r->conn = inc_ndjson_new(r->d->base, fd, &limits, &ops, r, &err);
+	if (!r->conn || (r->tls && inc_ndjson_secure(r->conn, r->tls, r->host, &err))) {
+		fail(r, err.msg);
+		return;
+	}
+	inc_ndjson_send_new(r->conn, inc_message_new(INC_MSG_PING, NULL));
+	inc_timer_arm(r->timer, ANSWER_MS);
+}
+
+static void on_timer(void *arg)
+{
+	struct inc_renewal *r = arg;
+
+	if (r->why)
+		fail(r, "no answer");
+	else
+		r->owner.due(r->owner.arg);
+}
+
+void inc_renewal_try(struct inc_renewal *r, const char *name, struct inc_addresses *addresses,
+		     struct inc_tls *tls, const char *why)
+{
+	const struct addrinfo *list;
+	const char *reason;
+	int ret;
+
+	if (r->why || inc_timer_runs(r->timer))
+		return;
+	r->why = why;
+	r->name = name;
+	r->host = inc_addresses_host(addresses);
+	r->tls = tls;
+	list = inc_addresses_take(addresses, &reason);
+	if (!list) {
+		fail(r, reason);
+		return;
+	}
+	ret = inc_racing_start(r->d->base, list, inc_now_ns() + ANSWER_MS * INC_NSEC_PER_MSEC,
+			       on_reached, r, &r->racing);
+	if (ret)
+		fail(r, strerror(-ret));
+}
+
+void inc_renewal_read_key(struct inc_renewal *r, struct inc_tls **tls)
+{
+	struct inc_err err = {};
+	struct inc_tls *now = *tls ? inc_tls_client(&r->d->opt.tls, &err) : NULL;
+
+	if (now) {
+		inc_tls_free(*tls);
+		*tls = now;
+	} else if (*tls && strcmp(r->key_said, err.msg) != 0) {
+		inc_warn("%s; the key that was read before stays in use", err.msg);
+	}
+	snprintf(r->key_said, sizeof(r->key_said), "%s", err.msg);
+}
+
+struct inc_renewal *inc_renewal_new(struct inc_daemon *d, const struct inc_renewal_owner *owner)
+{
+	struct inc_renewal *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->d = d;
+	r->owner = *owner;
+	r->wait_ms = WAIT_MIN_MS;
+	r->timer = inc_timer_new(d->base, on_timer, r);
+	if (r->timer)
+		return r;
+	free(r);
+	return NULL;
+}
+
+void inc_renewal_free(struct inc_renewal *r)
+{
+	if (!r)
+		return;
+	stop(r);
+	inc_timer_free(r->timer);
+	free(r);
+}
