@@ -554,10 +554,10 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * operator. Every rank must call it with the same @count, @dtype and @op, as the same collective in
  * the order of the communicator's.
  *
- * @send	@count elements, aligned to their size, which must not change until the end.
- * @recv	Room for @count elements, aligned likewise. It may be @send itself (in place), and
- *		must not overlap it otherwise, nor a buffer of another request in flight. After an
- *		error its content is undefined.
+ * @send	@count elements at any address, which must not change until the end.
+ * @recv	Room for @count elements at any address. It may be @send itself (in place), and must
+ *		not overlap it otherwise, nor a buffer of another request in flight. After an error
+ *		its content is undefined.
  * @count	Elements. 0 is allowed, and nothing is sent then.
  * @dtype	Type of the elements, which are in the machine's byte order.
  * @op	Operator. All but MINLOC and MAXLOC exist for integers. Floats have the sum, the average,
@@ -608,8 +608,8 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * After these errors nothing was sent, and the communicator lives. The log and @error of @opts say
  * why the call was refused:
  *
- * -EINVAL	NULL for a buffer that is needed, buffers that overlap or are not aligned, too many
- *		elements, or a size of @opts that is not a size of the struct.
+ * -EINVAL	NULL for a buffer that is needed, buffers that overlap, too many elements, or a size
+ *		of @opts that is not a size of the struct.
  * -E2BIG	An option that this library does not know.
  * -EOPNOTSUPP	A type, operator or mode that the library does not offer, or not for floats, or not
  *		in this mode of the switches.
@@ -653,7 +653,7 @@ enum inccl_dtype {
 	INCCL_BFLOAT16 = 10,
 	INCCL_FLOAT64 = 11,
 	/* A value and an int32_t, its index: 8 bytes, or 16 with padding. They have MINLOC and
-	 * MAXLOC only, in whose results the padding is 0, and are aligned like the value. */
+	 * MAXLOC only, in whose results the padding is 0. */
 	INCCL_INT32_INDEX = 12, /* struct {int32_t value; int32_t index;} */
 	INCCL_FLOAT32_INDEX = 13,
 	INCCL_INT64_INDEX = 14,

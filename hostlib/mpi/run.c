@@ -25,11 +25,6 @@ static void *room(struct front_team *team, int i, size_t bytes)
 	return p;
 }
 
-static bool is_aligned(const void *p, const struct front_shape *shape)
-{
-	return (uintptr_t)p % inccl_dtype_size(shape->dtype) == 0;
-}
-
 static void send_bytes(const void *data, size_t bytes, int to, MPI_Comm comm)
 {
 	for (size_t at = 0; at < bytes; at += FRONT_PIECE_BYTES)
@@ -87,8 +82,7 @@ static const void *contribution(struct front_team *team, const struct front_call
 	if (team->node_ranks > 1) {
 		copy = team->node_rank ? NULL : room(team, 0, shape->bytes);
 		PMPI_Reduce(part, copy, shape->count, c->type, c->op, 0, team->node);
-	} else if (indexed || !is_aligned(part, shape) ||
-		   (in_place && !front_is_small(team, shape->bytes))) {
+	} else if (indexed || (in_place && !front_is_small(team, shape->bytes))) {
 		copy = room(team, 0, shape->bytes);
 		memcpy(copy, part, shape->bytes);
 	} else {
@@ -107,8 +101,6 @@ static void run_allreduce(struct front_team *team, const struct front_call *c,
 
 	x.in = contribution(team, c, shape);
 	if (!team->node_rank) {
-		if (!is_aligned(c->recv, shape))
-			x.out = room(team, 1, shape->bytes);
 		front_exchange(team, &x);
 		if (x.out != c->recv)
 			memcpy(c->recv, x.out, shape->bytes);
@@ -131,8 +123,7 @@ static void run_reduce(struct front_team *team, const struct front_call *c,
 		if (front_is_small(team, shape->bytes))
 			x.kind = FRONT_ALLREDUCE;
 		if (own_node)
-			x.out = !place && is_aligned(c->recv, shape) ? c->recv
-								     : room(team, 1, shape->bytes);
+			x.out = place ? room(team, 1, shape->bytes) : c->recv;
 		front_exchange(team, &x);
 		if (own_node && place)
 			send_bytes(x.out, shape->bytes, place, team->node);
@@ -203,7 +194,7 @@ static void run_reduce_scatter(struct front_team *team, const struct front_call 
 			sort_by_node(team, x.in, sorted, shape->bytes / team->ranks);
 			x.in = sorted;
 			x.out = sorted + shape->bytes;
-		} else if (!whole && team->node_ranks == 1 && is_aligned(c->recv, shape)) {
+		} else if (!whole && team->node_ranks == 1) {
 			x.out = c->recv;
 		} else {
 			x.out = room(team, 1, part_bytes);
