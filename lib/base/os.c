@@ -236,23 +236,76 @@ static int source_of(uint32_t to, uint32_t *out)
 	return ret;
 }
 
-static bool answers(uint32_t own, uint32_t to, unsigned int ms)
+/* Sends a question to a port where nothing listens. type: SOCK_DGRAM, or SOCK_STREAM for a
+ * connection. Returns the socket, or -1. */
+static int ask_port(uint32_t own, uint32_t to, uint16_t port, int type)
 {
 	const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = own};
 	const struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(IPPORT_DISCARD)};
-	struct pollfd pfd = {.events = POLLIN};
-	bool answered = false;
+		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(port)};
+	const int fd = inc_fd_high(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	char byte = 0;
 
-	pfd.fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	if (fd < 0)
+		return -1;
+	if (!bind(fd, (const struct sockaddr *)&from, sizeof(from)) &&
+	    (!connect(fd, (const struct sockaddr *)&at, sizeof(at)) || errno == EINPROGRESS) &&
+	    (type == SOCK_STREAM || send(fd, &byte, sizeof(byte), 0) == sizeof(byte)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Whether a question that has an event was answered, by an error that means "nothing listens", or
+ * by a program that listens there after all. */
+static bool is_answer(const struct pollfd *pfd)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	return pfd->revents && !getsockopt(pfd->fd, SOL_SOCKET, SO_ERROR, &error, &len) &&
+	       (!error || error == ECONNREFUSED);
+}
+
+static bool refuses(uint32_t own, uint32_t to, uint16_t port, unsigned int ms)
+{
+	struct pollfd pfd = {.fd = ask_port(own, to, port, SOCK_DGRAM), .events = POLLIN};
+	bool refused;
+
 	if (pfd.fd < 0)
 		return false;
-	if (!bind(pfd.fd, (const struct sockaddr *)&from, sizeof(from)) &&
-	    !connect(pfd.fd, (const struct sockaddr *)&at, sizeof(at)) &&
-	    send(pfd.fd, &byte, sizeof(byte), 0) == sizeof(byte) && poll(&pfd, 1, ms) > 0)
-		answered = recv(pfd.fd, &byte, sizeof(byte), 0) >= 0 || errno == ECONNREFUSED;
+	refused = poll(&pfd, 1, ms) > 0 && is_answer(&pfd);
 	close(pfd.fd);
+	return refused;
+}
+
+/* Asks by a datagram and by a connection. Kernels send few ICMP errors to one address, Linux six at
+ * once and then one a second, and the ranks of a machine share its addresses. They always refuse
+ * connections. A firewall may drop either question. */
+static bool answers(uint32_t own, uint32_t to, unsigned int ms)
+{
+	struct pollfd pfd[] = {
+		{.fd = ask_port(own, to, IPPORT_DISCARD, SOCK_DGRAM), .events = POLLIN},
+		{.fd = ask_port(own, to, IPPORT_DISCARD, SOCK_STREAM), .events = POLLOUT},
+	};
+	const uint64_t end_ns = clock_ns(CLOCK_MONOTONIC) + ms * 1000000ull;
+	uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+	bool answered = false;
+
+	while (!answered && now_ns < end_ns && (pfd[0].fd >= 0 || pfd[1].fd >= 0) &&
+	       poll(pfd, 2, (int)((end_ns - now_ns) / 1000000) + 1) >= 0) {
+		for (int i = 0; i < 2; i++) {
+			answered |= is_answer(&pfd[i]);
+			if (pfd[i].revents) {
+				close(pfd[i].fd);
+				pfd[i].fd = -1;
+			}
+		}
+		now_ns = clock_ns(CLOCK_MONOTONIC);
+	}
+	for (int i = 0; i < 2; i++)
+		if (pfd[i].fd >= 0)
+			close(pfd[i].fd);
 	return answered;
 }
 
@@ -377,6 +430,7 @@ static void give_way(void)
 				.close = close_udp,           \
 				.source = source_of,          \
 				.answers = answers,           \
+				.refuses = refuses,           \
 			},                                    \
 		.stream =                                     \
 			{                                     \

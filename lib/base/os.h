@@ -51,9 +51,12 @@ struct inc_os_udp {
 	 * or -errno. */
 	int (*source)(uint32_t to, uint32_t *out);
 	/* Whether the machine with the address `to` answers within ms milliseconds to a datagram
-	 * that is sent to it from the address `own`. Its kernel answers by ICMP, because nothing
-	 * listens at the port (discard). */
+	 * or a connection attempt from the address `own`. Its kernel answers by ICMP or refuses the
+	 * connection, because nothing listens at the port (discard). */
 	bool (*answers)(uint32_t own, uint32_t to, unsigned int ms);
+	/* Whether the machine's kernel answers a datagram to this port by ICMP, because nothing
+	 * listens there. A firewall may drop the datagram. */
+	bool (*refuses)(uint32_t own, uint32_t to, uint16_t port, unsigned int ms);
 };
 
 /* Streams, that is TCP connections. Their descriptors are non-blocking and close-on-exec. All else

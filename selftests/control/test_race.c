@@ -11,14 +11,18 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/os.h"
 #include "lib/net/race.h"
 #include "lib/net/racing.h"
 
@@ -247,6 +251,49 @@ static void not_itself(void **state)
 		assert_int_equal(try(1, DEADLINE_MS), -ECONNREFUSED);
 }
 
+/* Asks a machine by more than six questions at once. Its kernel answers six of them by ICMP, and
+ * the others by refusing a connection. This and the case before it run last, because they change
+ * the namespace. */
+static void every_question_is_answered(void **state)
+{
+	const uint32_t own = inet_addr("10.9.0.1"), peer = inet_addr("10.9.0.2");
+	char command[300], go[2] = "x";
+	int begin[2], end[2], failed, i;
+	pid_t machine;
+
+	assert_int_equal(pipe(begin) | pipe(end), 0);
+	machine = fork();
+	if (!machine) {
+		close(end[1]);
+		failed = unshare(CLONE_NEWNET);
+		_exit(failed || write(begin[1], go, 1) != 1 || read(end[0], go, 1));
+	}
+	close(begin[1]);
+	close(end[0]);
+	if (unshare(CLONE_NEWNET) || read(begin[0], go, 1) != 1) {
+		print_message("skip: no network namespace\n");
+		close(end[1]);
+		waitpid(machine, NULL, 0);
+		skip();
+	}
+	snprintf(command, sizeof(command),
+		 "ip link add own0 type veth peer name peer0 netns %d && ip addr add 10.9.0.1/24 "
+		 "dev own0 && "
+		 "ip link set own0 up && nsenter --net=/proc/%d/ns/net sh -c 'ip addr add "
+		 "10.9.0.2/24 "
+		 "dev peer0 && ip link set peer0 up'",
+		 machine, machine);
+	assert_int_equal(system(command), 0);
+	for (i = 0; i < 12; i++)
+		if (!inc_os.udp.answers(own, peer, 1000))
+			fail_msg("question %d has no answer", i + 1);
+	assert_false(inc_os.udp.answers(own, inet_addr("10.9.0.3"), 100));
+	close(end[1]);
+	assert_int_equal(waitpid(machine, &i, 0), machine);
+	assert_int_equal(i, 0);
+	close(begin[0]);
+}
+
 static unsigned int descriptors(void)
 {
 	unsigned int n = 0;
@@ -300,9 +347,13 @@ int main(void)
 		CASE(nobody_answers),
 	};
 	const struct CMUnitTest loops[] = {
-		CASE(cancelled),      CASE(first_address_is_a_black_hole),
-		CASE(several_are),    CASE(the_first_that_answers),
-		CASE(nobody_answers), CASE(not_itself),
+		CASE(cancelled),
+		CASE(first_address_is_a_black_hole),
+		CASE(several_are),
+		CASE(the_first_that_answers),
+		CASE(nobody_answers),
+		CASE(not_itself),
+		CASE(every_question_is_answered),
 	};
 
 	return cmocka_run_group_tests(waits, NULL, NULL) ||
