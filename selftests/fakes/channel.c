@@ -46,6 +46,7 @@ struct fake_channel {
 	bool lost, refuse_sends;
 	uint8_t *posted[WINDOW]; /* posted buffers, by the number of the receive */
 	struct sending sends[WINDOW];
+	uint64_t timeouts; /* of the engine's messages */
 	uint64_t taken;    /* number of sends that the peer has received */
 	uint64_t reported; /* number of acknowledgements that progress() has reported */
 	struct happened happened[4 * WINDOW];
@@ -397,9 +398,10 @@ static void fake_channel_figures(const struct inc_channel *channel, struct inc_c
 	const struct fake_channel *ch = of(channel);
 
 	pthread_mutex_lock(&lock);
-	*out = (struct inc_channel_figures){.rx_packets = ch->s.given,
+	*out = (struct inc_channel_figures){.rx_packets = ch->s.given + ch->timeouts,
 					    .tx_packets = ch->s.sent,
-					    .retransmits = 7,
+					    .retransmits = 7 + ch->timeouts,
+					    .timeouts = ch->timeouts,
 					    .srtt_ns = 33000};
 	pthread_mutex_unlock(&lock);
 }
@@ -479,6 +481,17 @@ bool fake_channel_acknowledge(uint32_t qpn)
 	}
 	pthread_mutex_unlock(&lock);
 	return ok;
+}
+
+void fake_channel_time_out(uint32_t qpn, unsigned int times)
+{
+	struct fake_channel *ch;
+
+	pthread_mutex_lock(&lock);
+	ch = channel_of(qpn);
+	CHECK(ch);
+	ch->timeouts += times;
+	pthread_mutex_unlock(&lock);
 }
 
 void fake_channel_lose(uint32_t qpn, enum inc_channel_reason reason)

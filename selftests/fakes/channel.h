@@ -44,6 +44,9 @@ bool fake_channel_take(uint32_t qpn, struct fake_channel_message *out);
 /* Acknowledges the engine's oldest message that was not acknowledged yet. Returns false if there is
  * none. */
 bool fake_channel_acknowledge(uint32_t qpn);
+/* Lets the engine's oldest message time out so often. The figures count it as sent again each time,
+ * and a packet of the peer between. */
+void fake_channel_time_out(uint32_t qpn, unsigned int times);
 /* Breaks the peer's connection. */
 void fake_channel_lose(uint32_t qpn, enum inc_channel_reason reason);
 /* The next send on the channel breaks it, with the reason REFUSED. */

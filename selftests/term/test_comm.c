@@ -312,6 +312,32 @@ static void test_peer_that_never_reads(void **state)
 	comm_close(&fx);
 }
 
+/* Nothing of what is sent to a peer arrives. The report has the time for which that was so, without
+ * the minute for which the switch stood still meanwhile. */
+static void test_standstill(void **state)
+{
+	static const uint64_t steps_ms[] = {0, 200, 200, 60000, 200};
+	const size_t n = sizeof(steps_ms) / sizeof(steps_ms[0]);
+	uint64_t now = inc_now_ns();
+	struct comm_fixture fx;
+	const char *told;
+	size_t i;
+
+	comm_open(&fx, 2, 2, false);
+	go_on(&fx, 0);
+	for (i = 0; i < n && !fx.n_told; i++) {
+		now += steps_ms[i] * INC_NSEC_PER_MSEC;
+		fake_channel_time_out(comm_qpn(&fx, 0), 1);
+		inc_term_comm_tick(fx.cm, now);
+	}
+	assert_int_equal(fx.n_told, 1);
+	assert_int_equal(fx.report.kind, INC_EVENT_KIND_UNDELIVERED);
+	told = strstr(fx.report.message, "timeouts in ");
+	assert_non_null(told);
+	assert_in_range(atoi(told + strlen("timeouts in ")), 450, 1500);
+	comm_close(&fx);
+}
+
 /* --- reports and figures --------------------------------------------------------------------- */
 
 static void test_waiting(void **state)
@@ -544,6 +570,7 @@ int main(void)
 		cmocka_unit_test(test_mismatch),
 		cmocka_unit_test(test_slow_peer),
 		cmocka_unit_test(test_peer_that_never_reads),
+		cmocka_unit_test(test_standstill),
 		cmocka_unit_test(test_waiting),
 		cmocka_unit_test(test_figures),
 		cmocka_unit_test(test_most_children),

@@ -197,7 +197,8 @@ const struct inc_channel_handler inc_term_comm_handler = {
 	.message = on_message, .sent = on_sent, .lost = on_lost};
 
 /* Looks whether what is sent to a peer arrives, and reports when that changes. An RDMA device does
- * not count the packets of a queue pair, and gives up by itself. */
+ * not count the packets of a queue pair, and gives up by itself. now_ns: without the time in which
+ * this process stood still, because it received nothing then */
 static void watch_delivery(struct comm_end *end, uint64_t now_ns)
 {
 	struct inc_msg_event event = {.r = end->acknowledged,
@@ -238,7 +239,7 @@ void inc_term_comm_tick(struct inc_term_comm *cm, uint64_t now_ns)
 	act(cm);
 	for (i = 0; !cm->ended && i < cm->n_ends; i++)
 		if (cm->end[i].ch && cm->end[i].connected)
-			watch_delivery(&cm->end[i], now_ns);
+			watch_delivery(&cm->end[i], inc_term_awake_ns(cm->node));
 }
 
 void inc_term_comm_port(struct inc_term_comm *cm, uint32_t peer, enum inc_port_condition condition,

@@ -261,6 +261,11 @@ int inc_term_tick(struct inc_term *t, uint64_t now_ns)
 	return 0;
 }
 
+uint64_t inc_term_awake_ns(const struct inc_term *t)
+{
+	return t->awake.now_ns;
+}
+
 /* After the end of the communicator, returns the next buffer of a contribution, or NULL if none is
  * left. Buffers from which messages are being sent are not among them. */
 static void *give_back(struct inc_term *t)

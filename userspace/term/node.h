@@ -182,6 +182,10 @@ int inc_term_lost(struct inc_term *t, uint32_t peer, enum inc_term_reason reason
  * stood still, so the time between them does not count against a peer. */
 int inc_term_tick(struct inc_term *t, uint64_t now_ns);
 
+/* Returns the time of the last tick, by a clock that leaves out the time in which this process
+ * stood still. */
+uint64_t inc_term_awake_ns(const struct inc_term *t);
+
 /* Stores the condition of the switch's own port on the way to a peer. While the port is not up, the
  * node does not report the peer as unresponsive. This requests no action, so it may be called
  * between any two other calls. */
