@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/net/lines.h"
+#include "lib/roce/wire.h"
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
@@ -240,10 +241,9 @@ static void advise(const char *port, enum inc_loss loss, char *buf, size_t size)
 	inc_interface_driver(port, driver);
 	if (loss == INC_LOSS_ALL)
 		snprintf(buf, size,
-			 "the port, the cable or a filter of the peer drops it (ethtool -S %s, ip "
-			 "-s "
-			 "link show dev %s)",
-			 port, port);
+			 "a firewall there, the cable or the port drops it "
+			 "(there: " INC_FIREWALL_COMMAND "; ethtool -S %s)",
+			 port);
 	else if (!strcmp(driver, "veth"))
 		snprintf(buf, size,
 			 "the other end of this veth may lack NAPI (ip netns exec NETNS ethtool -K "
@@ -258,7 +258,7 @@ static void advise(const char *port, enum inc_loss loss, char *buf, size_t size)
 /* Puts the port's name before the text of an event about lost packets, and advice behind it. */
 static void complete(const struct inc_daemon *d, struct inc_msg_event *event)
 {
-	char text[sizeof(event->message)], advice[144];
+	char text[sizeof(event->message)], advice[168];
 	struct inc_engine_conn conn;
 	struct inc_comm_at at;
 
@@ -271,7 +271,7 @@ static void complete(const struct inc_daemon *d, struct inc_msg_event *event)
 		return;
 	}
 	advise(conn.port, conn.loss, advice, sizeof(advice));
-	snprintf(event->message, sizeof(event->message), "port %s: %.150s: %.140s", conn.port, text,
+	snprintf(event->message, sizeof(event->message), "port %s: %.125s: %.167s", conn.port, text,
 		 advice);
 }
 

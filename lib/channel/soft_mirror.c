@@ -11,6 +11,7 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/channel/soft_priv.h"
+#include "lib/roce/wire.h"
 
 static struct soft_result *result_of(const struct soft_channel *ch, uint64_t r)
 {
@@ -520,13 +521,18 @@ void inc_soft_mirror_describe(const struct inc_channel *c, char *buf, size_t siz
 {
 	const struct soft_channel *ch = (const struct soft_channel *)c;
 	const int error = soft_device_of(ch)->udp.send_error;
+	/* a firewall drops nothing of a peer that has answered before */
+	const bool drops = !ch->rx_packets && !ch->tx.figures.acks && !error;
 
 	if (ch->tx.acked < ch->tx.high)
 		snprintf(buf, size,
-			 "contribution %llu is not acknowledged (%llu sent, %llu timeouts%s%s)",
+			 "contribution %llu is not acknowledged (%llu sent, %llu timeouts%s%s)%s",
 			 (unsigned long long)ch->tx.acked, (unsigned long long)ch->tx.high,
 			 (unsigned long long)ch->tx.figures.timeouts, error ? ", " : "",
-			 error ? strerrordesc_np(error) : "");
+			 error ? strerrordesc_np(error) : "",
+			 drops ? ", and nothing has arrived from there: does a firewall here or "
+				 "there drop UDP? " INC_FIREWALL_COMMAND
+			       : "");
 	else
 		snprintf(buf, size,
 			 "contributions are kept, result %llu is missing (other ranks are late, "

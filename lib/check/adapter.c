@@ -140,9 +140,21 @@ static void read_offloads(const char *ifname, struct inc_adapter *out)
 			out->gro |= !strncmp(name, "rx-gro", ETH_GSTRING_LEN);
 			out->lro |= !strncmp(name, "rx-lro", ETH_GSTRING_LEN);
 			out->hw_gro |= !strncmp(name, "rx-gro-hw", ETH_GSTRING_LEN);
+			out->strips_vlan |= !strncmp(name, "rx-vlan-hw-parse", ETH_GSTRING_LEN);
 		}
 	free(on);
 	free(names);
+}
+
+void inc_adapter_find_vlan(FILE *list, const char *ifname, char vlan[IF_NAMESIZE])
+{
+	char line[256], name[IF_NAMESIZE], parent[IF_NAMESIZE];
+
+	while (list && fgets(line, sizeof(line), list))
+		if (sscanf(line, "%15s | %*u | %15s", name, parent) == 2 && !strcmp(parent, ifname))
+			memcpy(vlan, name, IF_NAMESIZE);
+	if (list)
+		fclose(list);
 }
 
 static void read_queues(const char *ifname, struct inc_adapter *out)
@@ -183,6 +195,7 @@ int inc_adapter_read(const char *ifname, struct inc_adapter *out)
 	out->has_program = place.has_xdp;
 	out->has_features = !read_features(place.ifindex, &out->xdp_features);
 	read_offloads(ifname, out);
+	inc_adapter_find_vlan(fopen("/proc/thread-self/net/vlan/config", "re"), ifname, out->vlan);
 	read_queues(ifname, out);
 	return 0;
 }
@@ -312,7 +325,14 @@ static void judge_offloads(struct inc_findings *f, const char *where, const stru
 		inc_find_fix(
 			inc_find(f, INC_FINDING_PROBLEM, where, "offloads", "hardware GRO is on"),
 			effect, "ethtool -K %s rx-gro-hw off", a->name);
-	if (!a->lro && !a->hw_gro)
+	if (a->strips_vlan && *a->vlan)
+		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "offloads",
+				      "VLAN tags are removed before XDP (rx-vlan-offload), and %s "
+				      "is a VLAN device on it",
+				      a->vlan),
+			     "XDP takes packets with a tag for those of the port's own network.",
+			     "ethtool -K %s rx-vlan-offload off", a->name);
+	else if (!a->lro && !a->hw_gro)
 		inc_find(f, INC_FINDING_OK, where, "offloads", "none joins packets");
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include "lib/base/err.h"
 #include "lib/net/tls_key.h"
 #include "lib/rdma/info.h"
@@ -100,6 +101,8 @@ struct inc_adapter {
 	bool has_spread; /* the driver reports how it spreads UDP packets over the queues */
 	bool spreads_by_ports;
 	bool gro, lro, hw_gro;
+	bool strips_vlan;       /* the NIC removes VLAN tags before XDP sees a packet */
+	char vlan[IF_NAMESIZE]; /* a VLAN device on the interface; "": there is none */
 };
 
 /* The abilities of a driver's XDP. The bits are the kernel's (enum netdev_xdp_act), whose header
@@ -121,6 +124,10 @@ enum inc_adapter_use {
 
 /* Returns -ENODEV if there is no such interface, or another -errno. */
 int inc_adapter_read(const char *ifname, struct inc_adapter *out);
+/* Finds a VLAN device that uses the interface in the kernel's list (/proc/net/vlan/config), which
+ * is NULL where the kernel has none. Writes its name, or nothing if there is none. Closes the list.
+ */
+void inc_adapter_find_vlan(FILE *list, const char *ifname, char vlan[IF_NAMESIZE]);
 void inc_adapter_judge(struct inc_findings *f, const char *where, const struct inc_adapter *a,
 		       enum inc_adapter_use use);
 

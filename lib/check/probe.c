@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
+#include "lib/base/os.h"
 #include "lib/base/random.h"
 #include "lib/check/inspect.h"
 #include "lib/net/netdev.h"
@@ -35,6 +36,12 @@
 #define PACKETS        10
 /* After so many packets without any answer, no more are sent. */
 #define PATIENCE 3
+
+/* The last ports of those that kernels give to soft endpoints by default, and so many of them.
+ * Linux sends six ICMP errors to a machine at once, so fewer are asked for. */
+#define LAST_UDP_PORT 60999
+#define UDP_PORTS     3
+#define UDP_WAIT_MS   200
 
 /* Since Linux 5.18. The header of an older system lacks it. */
 #ifndef BPF_F_TEST_XDP_LIVE_FRAMES
@@ -346,6 +353,26 @@ static bool inspect_answers(struct neighbour *n, bool must_answer)
 	return ret > 0;
 }
 
+/* Examines whether a firewall drops UDP on the way to soft endpoints. Programs may use some of the
+ * ports, and their kernel then gives no answer, so several ports are tried. */
+static void inspect_udp(struct neighbour *n)
+{
+	uint16_t port = LAST_UDP_PORT;
+
+	while (port > LAST_UDP_PORT - UDP_PORTS &&
+	       !inc_os.udp.refuses(n->probe.own.s_addr, n->probe.peer.s_addr, port, UDP_WAIT_MS))
+		port--;
+	if (port > LAST_UDP_PORT - UDP_PORTS)
+		inc_find(n->f, INC_FINDING_OK, n->where, "udp", "%s: UDP port %u is reached",
+			 n->who, port);
+	else
+		inc_find_fix(inc_find(n->f, INC_FINDING_WARNING, n->where, "udp",
+				      "%s answers ICMP, but nothing at UDP ports %u to %u", n->who,
+				      port + 1, LAST_UDP_PORT),
+			     "If a firewall drops UDP there, jobs end by a time limit.",
+			     "there: " INC_FIREWALL_COMMAND);
+}
+
 /* Looks for the largest payload whose packets are answered. Returns the size of these packets; 0:
  * there is none. */
 static unsigned int inspect_size(struct neighbour *n)
@@ -426,6 +453,7 @@ void inc_inspect_neighbour(struct inc_findings *f, const char *where, const stru
 		snprintf(n.who, sizeof(n.who), "%s", ip);
 	if (!inspect_answers(&n, must_answer))
 		return;
+	inspect_udp(&n);
 	bytes = inspect_size(&n);
 	if (use == INC_ADAPTER_PASSTHROUGH && !inc_adapter_shows_xmit(a)) {
 		inc_find(f, INC_FINDING_SKIPPED, where, "redirect",

@@ -11,7 +11,9 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <arpa/inet.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "lib/check/inspect.h"
 #include "lib/rdma/gid.h"
@@ -345,6 +347,14 @@ static void drivers_that_a_switch_cannot_use(void **state)
 	judge(&a, INC_FINDING_PROBLEM, "offloads", "hardware GRO is on",
 	      "ethtool -K swp1 rx-gro-hw off");
 	a = good;
+	a.strips_vlan = true; /* no packet of the port has a tag */
+	inc_adapter_judge(&f, "port swp1", &a, INC_ADAPTER_PASSTHROUGH);
+	assert_int_equal(inc_findings_count(&f, INC_FINDING_OK), f.n);
+	inc_findings_free(&f);
+	strcpy(a.vlan, "swp1.5");
+	judge(&a, INC_FINDING_WARNING, "offloads", "swp1.5 is a VLAN device on it",
+	      "ethtool -K swp1 rx-vlan-offload off");
+	a = good;
 	a.spreads_by_ports = false;
 	judge(&a, INC_FINDING_WARNING, "queues", "over 8 queues by addresses alone",
 	      "ethtool -N swp1 rx-flow-hash udp4 sdfn");
@@ -365,6 +375,30 @@ static void drivers_that_a_switch_cannot_use(void **state)
 	a.has_program = false;
 	judge(&a, INC_FINDING_WARNING, "mtu", "MTU 9000 is more than most drivers accept",
 	      "mtu 2112");
+}
+
+/* Reads an interface that can remove VLAN tags, and the kernel's list of VLAN devices. */
+static void vlan_tags(void **state)
+{
+	char text[] = "VLAN Dev name    | VLAN ID\n"
+		      "Name-Type: VLAN_NAME_TYPE_RAW_PLUS_VID_NO_PAD\n"
+		      "swp10.5        | 5  | swp10\n"
+		      "uplink         | 7  | swp1\n";
+	struct inc_adapter a;
+
+	inc_adapter_find_vlan(NULL, "swp1", strcpy(a.vlan, ""));
+	assert_string_equal(a.vlan, "");
+	inc_adapter_find_vlan(fmemopen(text, strlen(text), "r"), "swp2", a.vlan);
+	assert_string_equal(a.vlan, "");
+	inc_adapter_find_vlan(fmemopen(text, strlen(text), "r"), "swp1", a.vlan);
+	assert_string_equal(a.vlan, "uplink");
+	if (unshare(CLONE_NEWNET) || system("ip link add v0 type veth peer name v1"))
+		skip();
+	assert_int_equal(inc_adapter_read("v0", &a), 0);
+	assert_true(a.strips_vlan);
+	assert_int_equal(system("ethtool -K v0 rx-vlan-offload off"), 0);
+	assert_int_equal(inc_adapter_read("v0", &a), 0);
+	assert_false(a.strips_vlan);
 }
 
 /* Judges devices for an own address, and expects one finding. */
@@ -428,6 +462,7 @@ int main(void)
 		cmocka_unit_test(reasons_are_one_line),
 		cmocka_unit_test(drivers_that_a_switch_cannot_use),
 		cmocka_unit_test(rdma_devices_that_a_host_cannot_use),
+		cmocka_unit_test(vlan_tags),
 	};
 
 	return cmocka_run_group_tests_name("info", tests, NULL, NULL) ? 1 : 0;
