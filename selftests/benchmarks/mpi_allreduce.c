@@ -2,9 +2,9 @@
 /*
  * A competitor that the benchmark measures for comparison with the switch: MPI_Allreduce (SUM of
  * float32) on the same hosts and links. competitors.py and mpi.py start this program on every host.
- * Rank 0 prints one JSON object per size with the median time of a call, the mean time, which is
- * what inccl-perf measures, the CPU time of all ranks per call, and how many CPUs of its machine
- * were idle. All hosts of a lab are on this machine, so a figure without idle CPUs shows their
+ * Rank 0 prints one JSON object per size. It has the median time of a call, the mean time, the CPU
+ * time of all ranks per call, and how many CPUs of its machine were idle. inccl-perf measures the
+ * mean, too. All hosts of a lab are on this machine, so a figure without idle CPUs shows their
  * limit.
  *
  * WARMUP calls of each size are not timed. ITERATIONS is a number of calls or, as in "0.5s", a
