@@ -10,6 +10,7 @@
 #include "lib/base/numbers.h"
 
 #define KEEP_BYTES     (256u << 10) /* default of keep_bytes */
+#define UNREACHABLE_MS 30000        /* default of unreachable_ms */
 #define ROOM_ALIGNMENT 64           /* enough for any element */
 
 /* The sizes of a call. */
@@ -17,6 +18,9 @@ struct shape {
 	size_t send, recv; /* bytes; 0 if the rank gives or gets nothing */
 	size_t whole;      /* bytes of the whole vector */
 	bool is_shared;    /* this rank's result is the whole vector */
+	/* recv has the result from the beginning, and must not be written: a root broadcasts in
+	 * place, and may have memory that it can only read */
+	bool is_there;
 };
 
 /* ---- calls ---- */
@@ -39,6 +43,8 @@ static int measure(const struct inccl_fallback *f, const struct inccl_fallback_c
 		.whole = plan.shape.blocks * plan.block_bytes,
 	};
 	shape->is_shared = shape->recv == shape->whole;
+	shape->is_there =
+		c->collective == INCCL_BROADCAST && c->root == f->rank && c->send == c->recv;
 	return 0;
 }
 
@@ -100,9 +106,9 @@ static int resolve(struct inccl_fallback *f, const struct inccl_fallback_call *c
 	set_state(result, RESULT_RUNNING);
 	pthread_mutex_unlock(&f->lock);
 	found = inccl_fallback_ask_all(f, result->number, first, is_small ? result->room : c->recv,
-				       is_small    ? shape->whole
-				       : is_shared ? shape->recv
-						   : 0);
+				       is_small                        ? shape->whole
+				       : is_shared && !shape->is_there ? shape->recv
+								       : 0);
 	if (found < 0)
 		return found;
 	if (!found) {
@@ -124,7 +130,7 @@ static void deliver(const struct inccl_fallback *f, const struct inccl_fallback_
 {
 	const size_t offset = c->collective == INCCL_REDUCE_SCATTER ? f->rank * shape->recv : 0;
 
-	if (shape->recv)
+	if (shape->recv && !shape->is_there)
 		memcpy(c->recv, whole + offset, shape->recv);
 }
 
@@ -208,7 +214,7 @@ static bool save_contribution(struct inccl_fallback *f, const struct shape *shap
 {
 	const uint8_t *send = c->send, *recv = c->recv;
 
-	if (!shape->send || !shape->recv || send >= recv + shape->recv ||
+	if (!shape->send || !shape->recv || shape->is_there || send >= recv + shape->recv ||
 	    recv >= send + shape->send)
 		return true;
 	if (!copy_room(f, shape->send))
@@ -350,6 +356,7 @@ int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fa
 	if (!opts.gather || !opts.repeat)
 		return ret ?: -EINVAL;
 	opts.keep_bytes = opts.keep_bytes ?: KEEP_BYTES;
+	opts.unreachable_ms = opts.unreachable_ms ?: UNREACHABLE_MS;
 	f = fallback_new(comm, &opts);
 	if (!ret && !f)
 		ret = -ENOMEM;

@@ -27,9 +27,7 @@
 #define SLOW_BYTES 1000000
 /* A rank may come to a collective minutes after the others, so the library's own limit is long. */
 #define TIMEOUT_MS 600000
-/* A rank that cannot be reached for so long is gone. */
-#define GONE_NS  (30000 * INC_NSEC_PER_MSEC)
-#define PAUSE_MS 2 /* between two rounds of questions */
+#define PAUSE_MS   2 /* between two rounds of questions */
 
 /* ---- questions of other ranks ---- */
 
@@ -229,7 +227,8 @@ static bool is_gone(struct inccl_fallback *f, struct inccl_asked *asked, int ret
 	else if (!asked->silent_at_ns)
 		asked->silent_at_ns = now_ns;
 	return ret == -ECONNRESET ||
-	       (ret && inc_awake_past(&f->awake, asked->silent_at_ns, GONE_NS));
+	       (ret && inc_awake_past(&f->awake, asked->silent_at_ns,
+				      f->opts.unreachable_ms * INC_NSEC_PER_MSEC));
 }
 
 /* Lets the framework make progress, because a rank that is asked may wait for a message. */

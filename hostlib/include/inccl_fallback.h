@@ -24,7 +24,7 @@
  * have begun it. The communicator's timeout_ms does not count.
  *
  * These limits do not count the time in which the rank's process stands still. A rank is gone if
- * its process has ended, or if it cannot be reached for 30 seconds. A child of the process, by
+ * its process has ended, or if it cannot be reached for unreachable_ms. A child of the process, by
  * fork(), has none of its connections.
  *
  * So ranks must reach each other by TCP, at a port that the kernel chooses. A question needs a
@@ -97,7 +97,8 @@ struct inccl_fallback_opts {
 	 * question to a rank that does not answer may delay it by half a second. NULL: the
 	 * framework needs no calls. */
 	void (*progress)(void *context);
-	/* Called once on each rank, when it has lost the switch, with the reason in one line. */
+	/* Called once on each rank, when it has lost the switch, with the reason in one line. It
+	 * begins with "another rank" if that is all that this rank knows. */
 	void (*lost)(void *context, const char *reason);
 	/* largest result that is kept, the same on all ranks (default: 262144) */
 	size_t keep_bytes;
@@ -106,6 +107,8 @@ struct inccl_fallback_opts {
 	const char *address;
 	char *error; /* room for one line that explains a failed creation, or NULL */
 	size_t error_size;
+	/* A rank that cannot be reached for so long is gone (default: 30000). */
+	unsigned int unreachable_ms;
 };
 
 int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,
@@ -143,7 +146,8 @@ int inccl_fallback_destroy(struct inccl_fallback *fallback);
 /* A collective. The elements are those of inccl_allreduce() and so on: @count is the size of a
  * block for INCCL_REDUCE_SCATTER and INCCL_ALL_GATHER. The members have the meaning of the
  * arguments of inccl_allreduce() and the other functions. Those that the collective lacks are 0. A
- * broadcast's data is at @send on the root, and goes to @recv on all ranks. */
+ * broadcast's data is at @send on the root, and goes to @recv on all ranks. If both are the same
+ * address, the root writes nothing there. */
 struct inccl_fallback_call {
 	size_t sz; /* sizeof(struct inccl_fallback_call) */
 	enum inccl_collective collective;

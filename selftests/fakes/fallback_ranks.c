@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/os.h"
@@ -197,7 +198,8 @@ int job_open(struct member *m, size_t keep_bytes, const char *address)
 	INCCL_OPTS(inccl_fallback_opts, opts, .context = m, .gather = job_gather,
 		   .repeat = job_repeat, .progress = m->rank % 2 ? job_progress : NULL,
 		   .lost = job_lost, .keep_bytes = keep_bytes, .address = address,
-		   .error = m->error, .error_size = sizeof(m->error));
+		   .error = m->error, .error_size = sizeof(m->error),
+		   .unreachable_ms = job.unreachable_ms);
 
 	return inccl_fallback_create(&m->comm, &opts, &m->fallback);
 }
@@ -251,13 +253,37 @@ static void check_kept(const struct member *m)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* Memory that the rank can only read once it is filled. */
+static uint32_t *new_pages(size_t bytes)
+{
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	job_check(pages != MAP_FAILED);
+	return pages;
+}
+
+/* Frees memory of a call. An answer that is read from it later is wrong. */
+static void drop(uint32_t *buffer, size_t bytes, bool is_mapped)
+{
+	if (is_mapped) {
+		job_check(!munmap(buffer, bytes));
+		return;
+	}
+	memset(buffer, 0xee, bytes);
+	free(buffer);
+}
+
 /* Makes a call in memory that is freed at once behind it. */
 int job_call(struct member *m, unsigned int number)
 {
 	const struct planned *p = &plan.call[number];
 	const size_t n = p->count * (p->collective == INCCL_REDUCE_SCATTER ? job.ranks : 1);
 	const size_t got = p->count * (p->collective == INCCL_ALL_GATHER ? job.ranks : 1);
-	uint32_t *send = malloc(4 * (p->in_place && got > n ? got : n) + 1);
+	const size_t bytes = 4 * (p->in_place && got > n ? got : n) + 1;
+	/* the root of a broadcast in place must not write */
+	const bool only_reads =
+		p->in_place && p->collective == INCCL_BROADCAST && p->root == m->rank;
+	uint32_t *send = only_reads ? new_pages(bytes) : malloc(bytes);
 	uint32_t *recv = p->in_place ? send : malloc(4 * got + 1), *from = send, *to = recv;
 	INCCL_OPTS(inccl_fallback_call, c, .collective = p->collective, .count = p->count,
 		   .dtype = INCCL_INT32, .op = INCCL_SUM, .root = p->root);
@@ -276,6 +302,7 @@ int job_call(struct member *m, unsigned int number)
 		to += m->rank * p->count;
 	for (size_t i = 0; i < n; i++)
 		from[i] = operand(m->rank, number, i);
+	job_check(!only_reads || !mprotect(send, bytes, PROT_READ));
 	c.send = from;
 	c.recv = to;
 	m->calls++;
@@ -286,12 +313,9 @@ int job_call(struct member *m, unsigned int number)
 			if (to[i] != wanted(p, m->rank, number, i))
 				job_fail("rank %d, call %u: element %zu is wrong", m->rank, number,
 					 i);
-	/* an answer that is read from here later is wrong */
-	memset(recv, 0xee, 4 * got);
-	memset(send, 0xee, 4 * n);
 	if (!p->in_place)
-		free(recv);
-	free(send);
+		drop(recv, 4 * got, false);
+	drop(send, bytes, only_reads);
 	check_kept(m);
 	return err;
 }

@@ -81,6 +81,7 @@ extern struct job {
 	uint64_t late_ns, limit_ns;
 	/* All ranks stand still for so long at this time; 0: never. */
 	uint64_t stand_at_ns, stand_ns;
+	unsigned int unreachable_ms; /* of the fallbacks */
 
 	/* of the fakes */
 	unsigned int serial; /* number of the job */

@@ -82,12 +82,22 @@ static void combine(const struct round *round, size_t offset, uint8_t *out, size
 	}
 }
 
+/* The buffer into which a call writes on this rank, or NULL. The root of a broadcast in place may
+ * have memory that it can only read. */
+static void *written_by(const struct inccl_fallback_call *c)
+{
+	const bool is_there = c->collective == INCCL_BROADCAST && c->root == me->rank;
+
+	return !bytes_received(c, me->rank) || (is_there && c->send == c->recv) ? NULL : c->recv;
+}
+
+/* out: what written_by() has returned */
 static void write_result(const struct round *round, uint8_t *out)
 {
 	const struct inccl_fallback_call *c = &round->call;
 	const size_t bytes = bytes_received(c, me->rank);
 
-	if (!bytes)
+	if (!out)
 		return;
 	if (c->collective == INCCL_BROADCAST)
 		memcpy(out, round->part[c->root], bytes);
@@ -112,7 +122,7 @@ static int take_part(struct member *m, const struct inccl_fallback_call *c)
 	m->frame = &job.in_framework[m->frames++];
 	join(m->frame, c, "in the framework");
 	job_pass_turn(frame_is_complete, UINT64_MAX);
-	write_result(m->frame, c->recv);
+	write_result(m->frame, written_by(c));
 	return 0;
 }
 
@@ -210,9 +220,9 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 	me->pending = &job.on_switch[number];
 	join(me->pending, &c, "on the switch");
 	/* a part of the result may be there before the rest, also if the rest never comes */
-	if (bytes)
-		memset(c.recv, 0xab, bytes / 2 + 1);
-	me->recv = c.recv;
+	me->recv = written_by(&c);
+	if (me->recv)
+		memset(me->recv, 0xab, bytes / 2 + 1);
 	*request = (struct inccl_request *)me;
 	return 0;
 }
