@@ -46,7 +46,7 @@ static bool can_serve(const struct front_team *team, const struct front_call *c,
 
 	if (floats && shape->op == INCCL_PROD && !team->native_floats)
 		return false;
-	if (c->kind < FRONT_REDUCE_SCATTER || shape->bytes <= FRONT_WINDOW_BYTES)
+	if (c->kind < FRONT_REDUCE_SCATTER || shape->bytes <= FRONT_KEEP_BYTES)
 		return true;
 	for (int i = 1; c->kind == FRONT_REDUCE_SCATTER && i < team->ranks; i++)
 		equal &= c->counts[i] == c->counts[0];

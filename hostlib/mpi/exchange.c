@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Collectives among the leaders of a team, by libinccl. If one of them fails, the leaders get its
- * result from each other, or repeat it by MPI. The reasons are in docs/mpi.md, "A failure during a
- * call". The thread of the program calls this by run.c. */
+/* Collectives among the leaders of a team, by the fallback of libinccl (inccl_fallback.h). If one
+ * of them fails, the leaders get its result from each other, or all of them repeat it by MPI.
+ * docs/mpi.md, "A failure during a call", has the reasons. The thread of the program calls this by
+ * run.c. */
 #include <errno.h>
 #include <stdio.h>
 #include "hostlib/mpi/front.h"
 
-/* time slice of a wait, after which MPI makes progress, because a peer may need that to come here
- */
-#define SLICE_MS 1
+/* number of times that MPI makes progress in one go */
+#define PROGRESS_TIMES 4
+/* A leader that cannot be reached for so long is gone. TCP, and so MPI, waits as long for it. */
+#define UNREACHABLE_MS (15 * 60 * 1000)
+
+void front_progress(MPI_Comm comm)
+{
+	int found;
+
+	for (int i = 0; i < PROGRESS_TIMES; i++)
+		PMPI_Iprobe(MPI_ANY_SOURCE, 0, comm, &found, MPI_STATUS_IGNORE);
+}
 
 void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm)
 {
@@ -18,126 +28,89 @@ void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm)
 			   MPI_BYTE, root, comm);
 }
 
-/* Ends a communicator whose collective cannot begin or has failed, so that no later one begins, and
- * so that the other leaders fail, too. */
-static int give_up(struct front_team *team, int err, const char *reason)
+/* ---- the functions of the fallback, which are MPI's ---- */
+
+static int gather(void *context, const void *mine, void *all, size_t bytes)
 {
-	snprintf(team->reason, sizeof(team->reason), "%s", reason);
-	front_window_leave(team);
-	front_leave(team);
-	return err;
+	struct front_team *team = context;
+
+	PMPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, team->leaders);
+	return 0;
 }
 
-/* Waits for a collective of libinccl, while MPI makes progress. */
-static int finish(struct front_team *team, struct inccl_request *request, size_t bytes)
+/* All leaders repeat the same collective, so all of them leave the switch with it. */
+static int repeat(void *context, const struct inccl_fallback_call *c)
 {
-	const char *story;
-	int err;
-
-	while ((err = inccl_wait(request, SLICE_MS)) == -EAGAIN) {
-		front_progress(team->leaders);
-		story = front_window_stalled(team, bytes);
-		if (story)
-			return give_up(team, -ETIMEDOUT, story);
-	}
-	if (!err)
-		return 0;
-	story = inccl_communicator_error(team->comm);
-	return give_up(team, err, story ? story : inccl_strerror(err));
-}
-
-static int by_switch(struct front_team *team, const struct front_exchange *x)
-{
-	const size_t n = x->shape.elements, part = n / team->nodes;
-	const enum inccl_dtype dtype = x->shape.dtype;
-	const enum inccl_op op = x->shape.op;
-	struct inccl_communicator *comm = team->comm;
-	struct inccl_request *request;
-	int err;
-
-	if (!comm)
-		return -ENOTCONN;
-	if (x->kind == FRONT_ALLREDUCE)
-		err = inccl_allreduce_start(comm, x->in, x->out, n, dtype, op, NULL, &request);
-	else if (x->kind == FRONT_REDUCE)
-		err = inccl_reduce_start(comm, x->in, x->out, n, dtype, op, x->root, NULL,
-					 &request);
-	else if (x->kind == FRONT_BCAST)
-		err = inccl_broadcast_start(comm, x->in, x->out, n, dtype, x->root, NULL, &request);
-	else if (x->kind == FRONT_REDUCE_SCATTER)
-		err = inccl_reduce_scatter_start(comm, x->in, x->out, part, dtype, op, NULL,
-						 &request);
-	else if (x->kind == FRONT_ALLGATHER)
-		err = inccl_all_gather_start(comm, x->in, x->out, part, dtype, NULL, &request);
-	else
-		err = inccl_barrier_start(comm, NULL, &request);
-	return err ? give_up(team, err, inccl_strerror(err))
-		   : finish(team, request, x->shape.bytes);
-}
-
-static void by_mpi(struct front_team *team, const struct front_exchange *x)
-{
+	struct front_team *team = context;
+	const struct front_exchange *x = team->exchange;
 	const struct front_shape *s = &x->shape;
+	const void *in = c->send == c->recv ? MPI_IN_PLACE : c->send;
 	const int part = s->count / team->nodes;
 
+	team->repeated = true;
 	if (x->kind == FRONT_ALLREDUCE)
-		PMPI_Allreduce(x->in, x->out, s->count, x->type, x->op, team->leaders);
+		PMPI_Allreduce(in, c->recv, s->count, x->type, x->op, team->leaders);
 	else if (x->kind == FRONT_REDUCE)
-		PMPI_Reduce(x->in, x->out, s->count, x->type, x->op, x->root, team->leaders);
+		PMPI_Reduce(in, c->recv, s->count, x->type, x->op, x->root, team->leaders);
 	else if (x->kind == FRONT_BCAST)
-		front_bcast_bytes(x->out, s->bytes, x->root, team->leaders);
+		front_bcast_bytes(c->recv, s->bytes, x->root, team->leaders);
 	else if (x->kind == FRONT_REDUCE_SCATTER)
-		PMPI_Reduce_scatter_block(x->in, x->out, part, x->type, x->op, team->leaders);
+		PMPI_Reduce_scatter_block(in, c->recv, part, x->type, x->op, team->leaders);
 	else if (x->kind == FRONT_ALLGATHER)
-		PMPI_Allgather(x->in, part, x->type, x->out, part, x->type, team->leaders);
+		PMPI_Allgather(in, part, x->type, c->recv, part, x->type, team->leaders);
 	else
 		PMPI_Barrier(team->leaders);
+	return 0;
 }
 
-/* An AllReduce or a barrier whose result fits into the window. The result stays there until the
- * collective after the next. */
-static void exchange_small(struct front_team *team, struct front_exchange *x)
+static void progress(void *context)
 {
-	const uint64_t number = ++team->number;
-	int err;
+	struct front_team *team = context;
 
-	x->out = front_window_result(team, number);
-	front_window_begin(team);
-	err = by_switch(team, x);
-	if (!err) {
-		front_window_publish(team, number, true);
-	} else if (!front_window_fetch(team, number, x->shape.bytes)) {
-		by_mpi(team, x);
-		front_window_publish(team, number, true);
-		front_lost(team);
-	}
+	front_progress(team->leaders);
 }
 
-/* A collective after which the leaders agree whether all have the result. */
-static void exchange_large(struct front_team *team, const struct front_exchange *x)
+static void lost(void *context, const char *reason)
 {
-	int good, all_good;
+	struct front_team *team = context;
 
-	front_window_begin(team);
-	good = !by_switch(team, x);
-	PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, team->leaders);
-	if (all_good)
-		return;
-	by_mpi(team, x);
-	front_lost(team);
+	snprintf(team->reason, sizeof(team->reason), "%s", reason);
+	team->comm = NULL;
 }
 
-bool front_is_small(const struct front_team *team, size_t bytes)
+int front_fallback(struct front_team *team, char why[FRONT_TEXT_BYTES])
 {
-	return team->has_window && bytes <= FRONT_WINDOW_BYTES;
+	INCCL_OPTS(inccl_fallback_opts, opts, .context = team, .gather = gather, .repeat = repeat,
+		   .progress = progress, .lost = lost, .keep_bytes = FRONT_KEEP_BYTES, .error = why,
+		   .error_size = FRONT_TEXT_BYTES, .unreachable_ms = UNREACHABLE_MS);
+	int err = inccl_fallback_create(team->comm, &opts, &team->fallback);
+
+	if (err && !why[0])
+		snprintf(why, FRONT_TEXT_BYTES, "%s", inccl_strerror(err));
+	return err;
 }
 
 void front_exchange(struct front_team *team, struct front_exchange *x)
 {
-	const bool ends_together = x->kind == FRONT_ALLREDUCE || x->kind == FRONT_BARRIER;
+	static const enum inccl_collective collectives[] = {
+		[FRONT_ALLREDUCE] = INCCL_ALLREDUCE,
+		[FRONT_REDUCE] = INCCL_REDUCE,
+		[FRONT_BCAST] = INCCL_BROADCAST,
+		[FRONT_BARRIER] = INCCL_BARRIER,
+		[FRONT_REDUCE_SCATTER] = INCCL_REDUCE_SCATTER,
+		[FRONT_ALLGATHER] = INCCL_ALL_GATHER,
+	};
+	const bool in_blocks = x->kind == FRONT_REDUCE_SCATTER || x->kind == FRONT_ALLGATHER;
+	INCCL_OPTS(inccl_fallback_call, call, .collective = collectives[x->kind], .send = x->in,
+		   .recv = x->out, .count = x->shape.elements / (in_blocks ? team->nodes : 1),
+		   .dtype = x->shape.dtype, .op = x->shape.op, .root = x->root);
+	int err;
 
-	if (ends_together && front_is_small(team, x->shape.bytes))
-		exchange_small(team, x);
-	else
-		exchange_large(team, x);
+	team->exchange = x;
+	err = inccl_fallback_run(team->fallback, &call);
+	/* a leader whose process is gone ends the program, as it does in MPI */
+	if (err)
+		front_die(inccl_fallback_reason(team->fallback) ?: inccl_strerror(err));
+	if (team->repeated)
+		front_lost(team);
 }

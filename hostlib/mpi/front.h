@@ -5,9 +5,9 @@
  *
  * The symbols that replace those of MPI, for C and for Fortran, are in preload.c. A call's path is
  * chosen in decide.c, and run.c runs a collective by the switch. The leaders' part of that is in
- * exchange.c, and window.c lets a rank that failed read results of others. Communicators are known
- * to team.c, and types to types.c. All of them call MPI by its PMPI names. Any thread of the
- * program may be the caller, but on one communicator MPI allows one call at a time.
+ * exchange.c. Communicators are known to team.c, and types to types.c. All of them call MPI by its
+ * PMPI names. Any thread of the program may be the caller, but on one communicator MPI allows one
+ * call at a time.
  */
 #ifndef INC_HOSTLIB_MPI_FRONT_H
 #define INC_HOSTLIB_MPI_FRONT_H
@@ -17,12 +17,13 @@
 #include <stdint.h>
 #include <mpi.h>
 #include "hostlib/include/inccl.h"
+#include "hostlib/include/inccl_fallback.h"
 
-/* Results of up to so many bytes stay in a window of MPI until the next collective, so that a rank
- * that failed can read them there. */
-#define FRONT_WINDOW_BYTES ((size_t)64 << 10)
-#define FRONT_TEXT_BYTES   320 /* room for a reason */
-#define FRONT_CLASSES      48  /* classes of sizes: powers of two */
+/* Results of up to so many bytes are kept for leaders that lack them. Vectors of blocks that are no
+ * larger are reduced as a whole. */
+#define FRONT_KEEP_BYTES ((size_t)64 << 10)
+#define FRONT_TEXT_BYTES 320 /* room for a reason */
+#define FRONT_CLASSES    48  /* classes of sizes: powers of two */
 
 /* bytes that a call of MPI moves at once, because MPI counts them by an int */
 #define FRONT_PIECE_BYTES ((size_t)1 << 30)
@@ -69,14 +70,13 @@ struct front_shape {
 	int count; /* number of elements of MPI's type */
 };
 
-/* A collective of the leaders, with blocks of equal size. The result of an AllReduce or a barrier
- * is known to no leader before all leaders have begun it. */
+/* A collective of the leaders, with blocks of equal size. */
 struct front_exchange {
 	enum front_kind kind;
 	struct front_shape shape;
 	MPI_Datatype type;
 	MPI_Op op;
-	const void *in; /* contribution, which stays as it is until all leaders have the result */
+	const void *in; /* contribution */
 	void *out;      /* where the result belongs; NULL: this leader needs none */
 	int root;       /* node that gives or gets */
 };
@@ -112,20 +112,10 @@ struct front_team {
 	char job[32];     /* name of the group of the leaders */
 	struct inccl_group *group;
 	struct inccl_communicator *comm;
-	MPI_Win win;
-	uint8_t *window; /* memory of this leader's window: a word and two results; owned */
-	bool has_window; /* all leaders have one */
-	/* A look at the word of another leader, which says how many collectives that one has
-	 * begun. The request may outlive the collective that needed the answer. */
-	MPI_Request look;
-	uint64_t seen[3];    /* the answer */
-	uint64_t look_begun; /* number of the collective in which the request began */
-	int look_at;         /* leader whose word is read; all before have begun the collective */
-	double look_again_s; /* time of the next look at the same leader */
-	double begun_s;      /* time at which this leader began its last collective */
-	double all_begun_s;  /* time at which all leaders were found to have begun it */
-	uint64_t begun;      /* collectives that this leader has begun */
-	uint64_t number;     /* number of the last collective with a result in the window */
+	/* owns the communicator; NULL on ranks that are not leaders */
+	struct inccl_fallback *fallback;
+	const struct front_exchange *exchange; /* the present collective of the leaders */
+	bool repeated; /* all leaders have repeated it by MPI, so the switch is lost */
 	char reason[FRONT_TEXT_BYTES]; /* why this leader has ended its communicator */
 	uint8_t *room[2];              /* contribution, and result; owned */
 	size_t room_bytes[2];
@@ -148,7 +138,8 @@ struct front_team *front_team(MPI_Comm comm);
 void front_attach(struct front_team *team, MPI_Comm comm);
 /* Frees what belongs to a communicator. All its ranks do so. */
 void front_forget(MPI_Comm comm);
-/* Ends this leader's communicator and leaves its group, which the other leaders learn. */
+/* Ends this leader's communicator and leaves its group. If the team has a fallback, all leaders do
+ * so together. */
 void front_leave(struct front_team *team);
 /* All leaders call it after MPI has repeated a collective. The switch is not used any more, and
  * rank 0 prints the reason of the first leader that has one. */
@@ -156,27 +147,6 @@ void front_lost(struct front_team *team);
 
 /* Ends the program, because MPI or memory has failed under the front end. */
 _Noreturn void front_die(const char *what);
-
-/* window.c: the windows of the leaders of a team */
-/* Opens the windows, together with all leaders. Sets has_window. */
-void front_window_open(struct front_team *team);
-void front_window_close(struct front_team *team);
-/* Returns room for the result of collective @number. */
-uint8_t *front_window_result(const struct front_team *team, uint64_t number);
-/* Makes known that this leader has the result of collective @number, or lacks it for good. */
-void front_window_publish(struct front_team *team, uint64_t number, bool has_result);
-/* Makes known that this leader begins a collective, the number team->begun. */
-void front_window_begin(struct front_team *team);
-/* Makes known that this leader has left the group. */
-void front_window_leave(struct front_team *team);
-/* Returns why a collective of so many bytes that has not ended never will, or NULL. A leader that
- * waits calls it again and again. */
-const char *front_window_stalled(struct front_team *team, size_t bytes);
-/* After this leader has failed in collective @number, waits until another leader has its result,
- * and copies @bytes of it into this leader's room. Returns false if all leaders lack it. */
-bool front_window_fetch(struct front_team *team, uint64_t number, size_t bytes);
-/* Lets MPI move messages of this process. */
-void front_progress(MPI_Comm comm);
 
 /* types.c */
 /* Asks MPI for the sizes of its types, in MPI_Init. */
@@ -194,11 +164,13 @@ void front_run(struct front_team *team, const struct front_call *call,
 	       const struct front_shape *shape);
 
 /* exchange.c */
-/* Runs a collective of the leaders. @x->out is where the result is. It may be in the window, where
- * it stays until the exchange after the next. */
+/* Lets MPI move messages of this process. */
+void front_progress(MPI_Comm comm);
+/* Adds the fallback to this leader's communicator, together with all leaders. Returns 0, or an
+ * error with a reason. */
+int front_fallback(struct front_team *team, char why[FRONT_TEXT_BYTES]);
+/* Runs a collective of the leaders. */
 void front_exchange(struct front_team *team, struct front_exchange *x);
-/* Whether a result of so many bytes fits into the window, on a leader. */
-bool front_is_small(const struct front_team *team, size_t bytes);
 /* Broadcasts any number of bytes by MPI. */
 void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm);
 

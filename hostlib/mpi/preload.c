@@ -9,57 +9,27 @@
  * Fortran call MPI's functions for C by their MPI names, so this library replaces these for
  * Fortran, too. Its module mpi_f08 does so only for functions with a buffer.
  */
-#include <stdlib.h>
 /* the functions of MPI are this library's, too */
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #pragma GCC visibility pop
 #include "hostlib/mpi/front.h"
 
-#define WINDOWS "OMPI_MCA_osc"
-static bool sets_windows; /* this library has set WINDOWS */
-
-/* Debian's Open MPI has windows between hosts that only use TCP, but its configuration disables
- * them (osc = ^ucx,pt2pt). Without windows each collective ends with one of MPI. If several threads
- * call MPI, these windows do not work, and print an error. */
-static void allow_windows(int level)
-{
-	const char *controller = getenv("INCCL_CONTROLLER");
-
-	sets_windows =
-		controller && controller[0] && level < MPI_THREAD_MULTIPLE && !getenv(WINDOWS);
-	if (sets_windows)
-		setenv(WINDOWS, "^ucx", 0);
-}
-
-/* Programs that this process starts do not inherit the setting. */
-static void forget_windows(void)
-{
-	if (sets_windows)
-		unsetenv(WINDOWS);
-}
-
 int MPI_Init(int *argc, char ***argv)
 {
-	int err;
+	int err = PMPI_Init(argc, argv);
 
-	allow_windows(MPI_THREAD_SINGLE);
-	err = PMPI_Init(argc, argv);
 	if (!err)
 		front_init();
-	forget_windows();
 	return err;
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	int err;
+	int err = PMPI_Init_thread(argc, argv, required, provided);
 
-	allow_windows(required);
-	err = PMPI_Init_thread(argc, argv, required, provided);
 	if (!err)
 		front_init();
-	forget_windows();
 	return err;
 }
 

@@ -66,8 +66,17 @@ static void end_in_node(struct front_team *team)
 
 /* ---- reductions ---- */
 
-/* Combines the parts of the own node. Returns the contribution of the node, on its leader. It
- * differs from the caller's receive buffer, so a failure cannot damage it. */
+/* Whether a contribution overlaps the receive buffer in a way that libinccl refuses. In a reduction
+ * of the whole vector both may be the same. */
+static bool is_entangled(const struct front_call *c, const void *part, size_t bytes)
+{
+	const uintptr_t from = (uintptr_t)part, to = (uintptr_t)c->recv;
+
+	return from < to + bytes && to < from + bytes &&
+	       (from != to || c->kind >= FRONT_REDUCE_SCATTER);
+}
+
+/* Combines the parts of the own node. Returns the contribution of the node, on its leader. */
 static const void *contribution(struct front_team *team, const struct front_call *c,
 				const struct front_shape *shape)
 {
@@ -82,7 +91,7 @@ static const void *contribution(struct front_team *team, const struct front_call
 	if (team->node_ranks > 1) {
 		copy = team->node_rank ? NULL : room(team, 0, shape->bytes);
 		PMPI_Reduce(part, copy, shape->count, c->type, c->op, 0, team->node);
-	} else if (indexed || (in_place && !front_is_small(team, shape->bytes))) {
+	} else if (indexed || is_entangled(c, part, shape->bytes)) {
 		copy = room(team, 0, shape->bytes);
 		memcpy(copy, part, shape->bytes);
 	} else {
@@ -97,7 +106,7 @@ static void run_allreduce(struct front_team *team, const struct front_call *c,
 			  const struct front_shape *shape)
 {
 	struct front_exchange x = {FRONT_ALLREDUCE, *shape,         c->type,
-				   c->op,           .out = c->recv, .root = -1};
+				   c->op,           .out = c->recv, .root = 0};
 
 	x.in = contribution(team, c, shape);
 	if (!team->node_rank) {
@@ -119,9 +128,6 @@ static void run_reduce(struct front_team *team, const struct front_call *c,
 
 	x.in = contribution(team, c, shape);
 	if (!team->node_rank) {
-		/* no leader has an AllReduce's result before all leaders have begun it */
-		if (front_is_small(team, shape->bytes))
-			x.kind = FRONT_ALLREDUCE;
 		if (own_node)
 			x.out = place ? room(team, 1, shape->bytes) : c->recv;
 		front_exchange(team, &x);
@@ -181,9 +187,9 @@ static void scatter(struct front_team *team, const struct front_call *c,
 static void run_reduce_scatter(struct front_team *team, const struct front_call *c,
 			       const struct front_shape *shape)
 {
-	const bool whole = shape->bytes <= FRONT_WINDOW_BYTES;
+	const bool whole = shape->bytes <= FRONT_KEEP_BYTES;
 	struct front_exchange x = {whole ? FRONT_ALLREDUCE : FRONT_REDUCE_SCATTER, *shape, c->type,
-				   c->op, .root = -1};
+				   c->op, .root = 0};
 	size_t part_bytes = whole ? shape->bytes : shape->bytes / team->nodes;
 
 	x.in = contribution(team, c, shape);
@@ -237,28 +243,6 @@ static void pack(const struct buffer *b, size_t bytes, uint8_t *packed, bool unp
 	}
 }
 
-/* Gives the root's bytes to all leaders. */
-static void bcast_to_leaders(struct front_team *team, struct front_exchange *x, uint8_t *data)
-{
-	const size_t bytes = x->shape.bytes;
-	const bool gives = node_of(team, team->rank) == x->root;
-
-	x->in = data;
-	x->out = data;
-	if (!front_is_small(team, bytes)) {
-		front_exchange(team, x);
-		return;
-	}
-	/* the OR of the root's bytes and of zeros, which no leader can have before all leaders have
-	 * begun it, as a broadcast's root can */
-	x->kind = FRONT_ALLREDUCE;
-	if (!gives)
-		x->in = memset(room(team, 0, bytes), 0, bytes);
-	front_exchange(team, x);
-	if (!gives)
-		memcpy(data, x->out, bytes);
-}
-
 static void run_bcast(struct front_team *team, const struct front_call *c,
 		      const struct front_shape *shape)
 {
@@ -279,7 +263,8 @@ static void run_bcast(struct front_team *team, const struct front_call *c,
 	if (!team->node_rank) {
 		if (own_node && place)
 			receive_bytes(data, shape->bytes, place, team->node);
-		bcast_to_leaders(team, &x, data);
+		x.in = x.out = data;
+		front_exchange(team, &x);
 	}
 	if (team->node_ranks > 1)
 		front_bcast_bytes(data, shape->bytes, 0, team->node);
@@ -350,7 +335,7 @@ static void run_allgather(struct front_team *team, const struct front_call *c,
 			  const struct front_shape *shape)
 {
 	const size_t block_bytes = shape->bytes / team->ranks;
-	const bool whole = shape->bytes <= FRONT_WINDOW_BYTES; /* the OR of vectors with gaps */
+	const bool whole = shape->bytes <= FRONT_KEEP_BYTES; /* the OR of vectors with gaps */
 	const bool dense = is_dense(team, c) && (whole || team->sorted);
 	uint8_t *all = dense ? c->recv : room(team, 1, shape->bytes);
 	struct front_exchange x = {whole ? FRONT_ALLREDUCE : FRONT_ALLGATHER, *shape, MPI_BYTE,
@@ -386,7 +371,7 @@ static void run_allgather(struct front_team *team, const struct front_call *c,
 static void run_barrier(struct front_team *team, const struct front_call *c,
 			const struct front_shape *shape)
 {
-	struct front_exchange x = {FRONT_BARRIER, *shape, MPI_BYTE, MPI_OP_NULL, .root = -1};
+	struct front_exchange x = {FRONT_BARRIER, *shape, MPI_BYTE, MPI_OP_NULL, .root = 0};
 
 	if (team->node_ranks > 1)
 		PMPI_Barrier(team->node);

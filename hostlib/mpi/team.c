@@ -19,13 +19,8 @@
 /* time until all leaders have joined; no leader comes late, because all have agreed before */
 #define CREATE_TIMEOUT_MS  30000
 #define CONNECT_TIMEOUT_MS 5000
-/* A rank may come to a collective minutes after the others. So libinccl's own time limit is long,
- * and front_window_stalled() detects collectives that all leaders have begun and that do not end.
- */
-#define STALL_TIMEOUT_MS 600000
-/* the time limit of libinccl where there are no windows, and nothing else detects a failure */
-#define BLIND_TIMEOUT_MS 60000
-
+/* the beginning of a reason that only says that another leader has one (inccl_fallback.h) */
+#define ANOTHER "another rank"
 /* pause between two calls of MPI while a group is created */
 #define PAUSE_NS 1000000
 
@@ -264,8 +259,12 @@ static void find_nodes(struct front_team *team, MPI_Comm comm)
 
 void front_leave(struct front_team *team)
 {
-	inccl_communicator_destroy(team->comm);
+	if (team->fallback)
+		inccl_fallback_destroy(team->fallback);
+	else
+		inccl_communicator_destroy(team->comm);
 	inccl_group_destroy(team->group);
+	team->fallback = NULL;
 	team->comm = NULL;
 	team->group = NULL;
 }
@@ -287,10 +286,8 @@ static void *join(void *arg)
 	INCCL_OPTS(inccl_group_opts, group, .job = j->job, .rank = j->rank, .world_size = j->size,
 		   .connect_timeout_ms = CONNECT_TIMEOUT_MS, .create_timeout_ms = CREATE_TIMEOUT_MS,
 		   .error = j->why, .error_size = FRONT_TEXT_BYTES);
-	INCCL_OPTS(inccl_communicator_opts, comm,
-		   .timeout_ms = team->has_window ? STALL_TIMEOUT_MS : BLIND_TIMEOUT_MS,
-		   .create_timeout_ms = CREATE_TIMEOUT_MS, .error = j->why,
-		   .error_size = FRONT_TEXT_BYTES);
+	INCCL_OPTS(inccl_communicator_opts, comm, .create_timeout_ms = CREATE_TIMEOUT_MS,
+		   .error = j->why, .error_size = FRONT_TEXT_BYTES);
 	int err = inccl_group_create(&group, &team->group);
 
 	if (!err && j->size > 1)
@@ -360,9 +357,8 @@ static void announce(const struct front_team *team)
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
 
 	inccl_communicator_info(team->comm, &info);
-	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode%s", team->name, team->ranks,
-	    team->nodes, info.tree, info.mode,
-	    team->has_window ? "" : "; MPI has no windows here, which makes calls slower");
+	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode", team->name, team->ranks,
+	    team->nodes, info.tree, info.mode);
 }
 
 /* Makes the group of the leaders. Returns false with a reason if that is impossible. */
@@ -375,10 +371,14 @@ static bool make_group(struct front_team *team, MPI_Comm comm, char why[FRONT_TE
 		try_alone(why);
 	if (!agree(comm, team->rank, why))
 		return false;
-	if (!team->node_rank) {
-		front_window_open(team);
+	if (!team->node_rank)
 		join_group(team, team->job, team->node_of[2 * team->rank], team->nodes, why);
+	if (!agree(comm, team->rank, why)) {
+		front_leave(team);
+		return false;
 	}
+	if (!team->node_rank)
+		front_fallback(team, why);
 	if (!agree(comm, team->rank, why)) {
 		front_leave(team);
 		return false;
@@ -416,15 +416,25 @@ void front_attach(struct front_team *team, MPI_Comm comm)
 
 void front_lost(struct front_team *team)
 {
-	agree(team->leaders, team->rank, team->reason);
+	char other[FRONT_TEXT_BYTES] = "";
+
+	/* the cause on one leader explains more than what follows from it on the others */
+	if (!strncmp(team->reason, ANOTHER, strlen(ANOTHER))) {
+		memcpy(other, team->reason, sizeof(other));
+		team->reason[0] = '\0';
+	}
+	if (agree(team->leaders, team->rank, team->reason)) {
+		memcpy(team->reason, other, sizeof(other));
+		agree(team->leaders, team->rank, team->reason);
+	}
 	if (!team->rank)
 		say("%s: the switch is lost, and MPI goes on alone: %s", team->name, team->reason);
 	front_leave(team);
 	team->use = FRONT_OFF;
 }
 
-/* Frees what the team has. Leaders wait for each other, because one may still read results in the
- * others' windows. */
+/* Frees what the team has. Leaders wait for each other in front_leave(), because one may still ask
+ * the others for a result. */
 static void close_team(struct front_team *team)
 {
 	if (team->closed)
@@ -432,9 +442,7 @@ static void close_team(struct front_team *team)
 	team->closed = true;
 	team->use = FRONT_OFF;
 	if (team->leaders != MPI_COMM_NULL) {
-		PMPI_Barrier(team->leaders);
 		front_leave(team);
-		front_window_close(team);
 		PMPI_Comm_free(&team->leaders);
 	}
 	if (team->node != MPI_COMM_NULL)

@@ -5,16 +5,18 @@
  *	zeros	every result is zero
  *	own	the result is this rank's contribution
  *	next	in results of 16 bits, each element from zero on becomes the next number
- *	wait:RANK:N	on this rank of MPI, the Nth collective for which inccl_wait() waits fails
- *			after it has ended, so the other ranks alone have its result
+ *	wait:RANK:N	on this rank of MPI, the Nth operation for which inccl_wait() waits fails
+ *			after it has ended, so the other ranks alone have its result. A fallback
+ *			waits twice for a large collective: the second time for the barrier
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/include/inccl.h"
+#include "hostlib/include/inccl_fallback.h"
 
 /* The collective in progress. inccl-perf has only one at a time. */
 static struct {
@@ -88,6 +90,19 @@ int inccl_allreduce_start(struct inccl_communicator *comm, const void *send, voi
 	return fn(comm, send, recv, count, dtype, op, opts, request);
 }
 
+/* A fallback starts its collectives inside the library, so this is where their results are found.
+ */
+int inccl_fallback_run(struct inccl_fallback *fallback, const struct inccl_fallback_call *call)
+{
+	int (*fn)(struct inccl_fallback *, const struct inccl_fallback_call *) = next(__func__);
+	const bool is_written = call->collective != INCCL_BARRIER && call->recv &&
+				(call->collective != INCCL_BROADCAST || call->send != call->recv);
+
+	last.recv = call->recv;
+	last.bytes = is_written ? call->count * inccl_dtype_size(call->dtype) : 0;
+	return fn(fallback, call);
+}
+
 int inccl_wait(struct inccl_request *request, int timeout_ms)
 {
 	int (*fn)(struct inccl_request *, int) = next(__func__);
@@ -98,8 +113,10 @@ int inccl_wait(struct inccl_request *request, int timeout_ms)
 
 	if (ret || !how || !rank || sscanf(how, "wait:%d:%d", &failing_rank, &n) != 2)
 		return ret;
-	if (atoi(rank) != failing_rank || ++ended != n)
+	if (atoi(rank) != failing_rank || ++ended != n) {
+		last.bytes = 0; /* the result is this rank's, also if the barrier behind it fails */
 		return 0;
+	}
 	if (last.bytes)
 		memset(last.recv, 0x5a, last.bytes);
 	return -ECONNRESET;
