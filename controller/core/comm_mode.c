@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include "lib/base/numbers.h"
+#include "lib/base/printable.h"
 #include "controller/core/admission.h"
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
@@ -127,30 +128,23 @@ static bool all_can(const struct inc_comm *comm, enum inc_mode_of_switch mode, b
 }
 
 /* Prints the command that puts the switches of the tree that are in another mode into this one.
- * Switches with INC_AUTO follow the others. */
+ * Switches with INC_AUTO follow the others. If there is no such switch, buf keeps its text. */
 static void print_command(const struct inc_comm *comm, enum inc_mode_of_switch mode, char *buf,
 			  size_t size)
 {
-	size_t used = 0;
+	struct inc_list list = {.buf = buf, .size = size};
 
-	/* the list ends early if it has no room for a name and " and others" */
 	for (unsigned int n = 0; n < comm->tree->n; n++) {
-		if (comm->tree->nodes[n].mode == mode ||
-		    inc_switch_setting(inc_comm_switch(comm, &comm->tree->nodes[n])) == INC_AUTO)
+		const struct inc_tree_node *node = &comm->tree->nodes[n];
+		const struct inc_core_switch *sw = inc_comm_switch(comm, node);
+
+		if (node->mode == mode || inc_switch_setting(sw) == INC_AUTO)
 			continue;
-		if (used + sizeof(", the same for  and others") + INC_TOPO_NAME_MAX > size) {
-			snprintf(buf + used, size - used, " and others");
-			return;
-		}
-		if (!used)
-			used = snprintf(
-				buf, size, "incctl mode %s %s",
-				inc_switch_name(inc_comm_switch(comm, &comm->tree->nodes[n])),
-				inc_modes_of_switch[mode]);
+		if (list.used)
+			inc_list_add(&list, "the same for %s", inc_switch_name(sw));
 		else
-			used += snprintf(
-				buf + used, size - used, ", the same for %s",
-				inc_switch_name(inc_comm_switch(comm, &comm->tree->nodes[n])));
+			inc_list_add(&list, "incctl mode %s %s", inc_switch_name(sw),
+				     inc_modes_of_switch[mode]);
 	}
 }
 

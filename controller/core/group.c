@@ -13,6 +13,7 @@
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
+#include "lib/base/printable.h"
 
 const char *inc_group_state_name(const struct inc_group *group)
 {
@@ -51,20 +52,13 @@ const char *inc_member_name(const struct inc_member *member)
 void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigned int rank),
 		    const void *arg, char *buf, size_t size)
 {
-	size_t used = 0;
+	struct inc_list list = inc_list_begin(buf, size);
 
-	buf[0] = '\0';
 	for (unsigned int rank = 0; rank < n; rank++) {
 		const char *text = name(arg, rank);
 
-		if (!text)
-			continue;
-		/* the list of ranks ends early if it has no room for the name and " and more" */
-		if (used + sizeof(", ") + strlen(text) + sizeof(" and more") > size) {
-			snprintf(buf + used, size - used, " and more");
-			return;
-		}
-		used += snprintf(buf + used, size - used, "%s%s", used ? ", " : "", text);
+		if (text)
+			inc_list_add(&list, "%s", text);
 	}
 }
 

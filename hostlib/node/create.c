@@ -19,6 +19,7 @@
 #include "hostlib/node/shared_memory.h"
 #include "lib/base/fd.h"
 #include "lib/base/numbers.h"
+#include "lib/base/printable.h"
 #include "lib/base/thread.h"
 #include "lib/net/wait.h"
 
@@ -156,22 +157,15 @@ static struct inccl_node_terms terms_of(const struct creation *c)
 static void list_absent(const struct creation *c, unsigned int from, bool absent[], char *buf,
 			size_t size)
 {
-	size_t used = 0, room = size - sizeof(", rank 4294967295 and more");
-	bool cut = false;
+	struct inc_list list = inc_list_begin(buf, size);
 
-	buf[0] = '\0';
 	for (unsigned int r = from; r < c->node->ranks; r++) {
 		struct pollfd pfd = {.fd = c->node->sock[r], .events = POLLIN};
 
 		absent[r] = inc_wait_poll(&pfd, 1, 0) <= 0;
-		if (absent[r] && used < room)
-			used += snprintf(buf + used, size - used, "%srank %u", used ? ", " : "",
-					 c->node->member[r]);
-		else
-			cut |= absent[r];
+		if (absent[r])
+			inc_list_add(&list, "rank %u", c->node->member[r]);
 	}
-	if (cut)
-		snprintf(buf + used, size - used, " and more");
 }
 
 /* Called on the first rank. Sends the text, which names the absent ranks, to all others. */

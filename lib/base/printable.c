@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include "lib/base/printable.h"
 
@@ -76,4 +78,34 @@ void inc_make_word(char *text)
 	for (; *text; text++)
 		if (!fits_word(*text))
 			*text = '?';
+}
+
+struct inc_list inc_list_begin(char *buf, size_t size)
+{
+	*buf = '\0';
+	return (struct inc_list){.buf = buf, .size = size};
+}
+
+void inc_list_add(struct inc_list *list, const char *format, ...)
+{
+	static const char comma[] = ", ", end[] = " and more";
+	const size_t before = list->used ? sizeof(comma) - 1 : 0;
+	int length;
+	va_list ap;
+
+	if (list->has_ended)
+		return;
+	va_start(ap, format);
+	length = vsnprintf(NULL, 0, format, ap);
+	va_end(ap);
+	if (length < 0 || list->used + before + length + sizeof(end) > list->size) {
+		snprintf(list->buf + list->used, list->size - list->used, "%s", end);
+		list->has_ended = true;
+		return;
+	}
+	memcpy(list->buf + list->used, comma, before);
+	list->used += before;
+	va_start(ap, format);
+	list->used += vsnprintf(list->buf + list->used, list->size - list->used, format, ap);
+	va_end(ap);
 }

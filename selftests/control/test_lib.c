@@ -380,6 +380,34 @@ static void printable(void **state)
 	}
 }
 
+/* A list has the items for which there is room, and never more bytes than the buffer. */
+static void list(void **state)
+{
+	const size_t least = sizeof(" and more"), last = sizeof("a, bcd and more");
+	char buf[40];
+
+	for (size_t size = least; size <= last; size++) {
+		struct inc_list made;
+
+		memset(buf, '#', sizeof(buf));
+		made = inc_list_begin(buf, size);
+		assert_string_equal(buf, "");
+		inc_list_add(&made, "%s", "a");
+		inc_list_add(&made, "bc%c", 'd');
+		inc_list_add(&made, "%0100d", 0);
+		inc_list_add(&made, "e");
+		assert_string_equal(buf, size == least  ? " and more"
+					 : size == last ? "a, bcd and more"
+							: "a and more");
+		assert_int_equal(buf[size], '#');
+	}
+	struct inc_list made = inc_list_begin(buf, sizeof(buf));
+
+	inc_list_add(&made, "rank %d", 2);
+	inc_list_add(&made, "rank %d", 5);
+	assert_string_equal(buf, "rank 2, rank 5");
+}
+
 static void error_text(void **state)
 {
 	struct inc_err err;
@@ -497,14 +525,15 @@ static void lldp_strangers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(icrc_captured), cmocka_unit_test(icrc_against_zlib),
-		cmocka_unit_test(crc_in_parts),  cmocka_unit_test(crc_cleans_registers),
-		cmocka_unit_test(opcode_shapes), cmocka_unit_test(yaml_documents),
-		cmocka_unit_test(yaml_nodes),    cmocka_unit_test(hostport),
-		cmocka_unit_test(hostport_list), cmocka_unit_test(listen_address),
-		cmocka_unit_test(ms_until),      cmocka_unit_test(printable),
-		cmocka_unit_test(error_text),    cmocka_unit_test(log_line),
-		cmocka_unit_test(lldp_frames),   cmocka_unit_test(lldp_strangers),
+		cmocka_unit_test(icrc_captured),  cmocka_unit_test(icrc_against_zlib),
+		cmocka_unit_test(crc_in_parts),   cmocka_unit_test(crc_cleans_registers),
+		cmocka_unit_test(opcode_shapes),  cmocka_unit_test(yaml_documents),
+		cmocka_unit_test(yaml_nodes),     cmocka_unit_test(hostport),
+		cmocka_unit_test(hostport_list),  cmocka_unit_test(listen_address),
+		cmocka_unit_test(ms_until),       cmocka_unit_test(printable),
+		cmocka_unit_test(list),           cmocka_unit_test(error_text),
+		cmocka_unit_test(log_line),       cmocka_unit_test(lldp_frames),
+		cmocka_unit_test(lldp_strangers),
 	};
 
 	return cmocka_run_group_tests_name("lib", tests, NULL, NULL) ? 1 : 0;
