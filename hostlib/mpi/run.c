@@ -226,21 +226,34 @@ static void pack(const struct buffer *b, size_t bytes, uint8_t *packed, bool unp
 {
 	const size_t size = bytes / b->count,
 		     n = FRONT_PIECE_BYTES / size ? FRONT_PIECE_BYTES / size : 1;
+	/* MPICH packs nothing from MPI_BOTTOM, which is NULL. So addresses begin elsewhere then,
+	 * and the type leads back. */
+	const bool is_bottom = b->at == MPI_BOTTOM;
+	const MPI_Aint back = -(MPI_Aint)packed;
+	char *const begin = is_bottom ? (char *)packed : b->at;
 	MPI_Aint lower, extent;
+	MPI_Datatype type = b->type;
+	const int one = 1;
 
+	if (is_bottom) {
+		PMPI_Type_create_hindexed(1, &one, &back, b->type, &type);
+		PMPI_Type_commit(&type);
+	}
 	PMPI_Type_get_extent(b->type, &lower, &extent);
 	for (size_t at = 0; at < (size_t)b->count; at += n) {
 		const int here = b->count - at < n ? b->count - at : n;
-		char *element = b->at + (MPI_Aint)at * extent;
+		char *element = begin + (MPI_Aint)at * extent;
 		int position = 0;
 
 		if (unpack)
-			PMPI_Unpack(packed + at * size, here * size, &position, element, here,
-				    b->type, b->comm);
+			PMPI_Unpack(packed + at * size, here * size, &position, element, here, type,
+				    b->comm);
 		else
-			PMPI_Pack(element, here, b->type, packed + at * size, here * size,
-				  &position, b->comm);
+			PMPI_Pack(element, here, type, packed + at * size, here * size, &position,
+				  b->comm);
 	}
+	if (is_bottom)
+		PMPI_Type_free(&type);
 }
 
 static void run_bcast(struct front_team *team, const struct front_call *c,

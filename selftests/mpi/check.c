@@ -8,7 +8,9 @@
  * type, operator, count, in place or not. With `some`, each type and operator has one count. With
  * `until FILE`, loops go on until FILE exists, and a while longer. With `few N`, there are N loops.
  * With `isend`, an AllReduce runs while large messages are under way. With `threads`, several
- * threads have a communicator each.
+ * threads have a communicator each. With `others`, calls pass through the library, and with `huge`
+ * an AllReduce has more than 2^31 bytes. With `abort N`, one rank calls MPI_Abort instead of its
+ * Nth AllReduce, or of MPI_Finalize if N is -1.
  */
 #include <math.h>
 #include <pthread.h>
@@ -511,6 +513,19 @@ static void check_isend(void)
 	free(out);
 }
 
+static void check_abort(int when)
+{
+	int sum;
+
+	for (int i = 0; when >= 0 || i < 20; i++) {
+		if (rank == 1 && i == when)
+			MPI_Abort(MPI_COMM_WORLD, 7);
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	}
+	if (rank == 1)
+		MPI_Abort(MPI_COMM_WORLD, 7);
+}
+
 static void print_where(void)
 {
 	const char *addr = getenv("INCCL_ADDR");
@@ -548,13 +563,20 @@ int main(int argc, char **argv)
 		check_isend();
 	} else if (!strcmp(what, "threads")) {
 		check_threads();
+	} else if (!strcmp(what, "others")) {
+		check_others();
+	} else if (!strcmp(what, "huge")) {
+		check_huge();
+	} else if (!strcmp(what, "abort") && argc > 2) {
+		check_abort(atoi(argv[2]));
 	} else if (!strcmp(what, "few") && argc > 2) {
 		for (int i = 0; i < atoi(argv[2]); i++)
 			one_loop();
 	} else if (!strcmp(what, "until") && argc > 2) {
 		check_until(argv[2]);
 	} else {
-		fprintf(stderr, "usage: check where|all|some|few N|isend|threads|until FILE\n");
+		fprintf(stderr, "usage: check where|all|some|few N|isend|threads|others|huge|abort "
+				"N|until FILE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
 	PMPI_Reduce(&wrong, &all_wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -49,5 +49,10 @@ void check_allgathers(MPI_Comm comm);
  * MPI accepts it in these calls. The other ranks must not wait for rank 0. */
 void check_equal_buffers(MPI_Comm comm);
 void check_nonblocking(MPI_Comm comm);
+/* Calls that the library gives to MPI as they are: those with operators and types of the program,
+ * long double, intercommunicators, persistent and neighbourhood collectives. Also addresses from
+ * MPI_BOTTOM, and a communicator that only its own ranks make. */
+void check_others(void);
+void check_huge(void);
 
 #endif

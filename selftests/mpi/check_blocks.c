@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reduce_scatter, Allgather and nonblocking collectives, for the MPI program `check`. */
+/* Reduce_scatter, Allgather, nonblocking collectives, and what the library under test does not
+ * touch, for the MPI program `check`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "selftests/mpi/check.h"
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 #define NO_OP ((struct op){"-", MPI_OP_NULL, 0})
 
@@ -171,4 +175,175 @@ void check_nonblocking(MPI_Comm comm)
 		    (rank == root && largest != ranks - 1 + i))
 			complain("nonblocking collectives", &ints, "-", 1, i);
 	}
+}
+
+/* ---- calls that pass through ---- */
+
+static void expect_int(const char *what, int found, int want)
+{
+	calls++;
+	if (found != want)
+		complain(what, &ints, "-", 1, found);
+}
+
+static void add_ints(void *in, void *out, int *n, MPI_Datatype *type)
+{
+	int size;
+
+	PMPI_Type_size(*type, &size);
+	for (int i = 0; i < *n * size / (int)sizeof(int); i++)
+		((int *)out)[i] += ((int *)in)[i];
+}
+
+static void check_own_operator(MPI_Comm comm, int sum)
+{
+	int three[] = {rank, 2 * rank, 3 * rank}, all[3] = {0};
+	long double exact = rank, total = 0;
+	MPI_Datatype vector;
+	MPI_Op add;
+
+	MPI_Op_create(add_ints, 1, &add);
+	MPI_Type_contiguous(3, MPI_INT, &vector);
+	MPI_Type_commit(&vector);
+	MPI_Allreduce(three, all, 3, MPI_INT, add, comm);
+	expect_int("an own operator", all[0] + all[1] + all[2], 6 * sum);
+	MPI_Allreduce(three, all, 1, vector, add, comm);
+	expect_int("an own operator and type", all[0] + all[1] + all[2], 6 * sum);
+	MPI_Allreduce(&exact, &total, 1, MPI_LONG_DOUBLE, MPI_SUM, comm);
+	expect_int("long double", (int)total, sum);
+	MPI_Type_free(&vector);
+	MPI_Op_free(&add);
+}
+
+/* The odd and the even ranks have a communicator of both. */
+static void check_intercommunicator(void)
+{
+	const int size = (ranks + !(rank % 2)) / 2, others = ranks - size;
+	const int first = !(rank % 2); /* of the others */
+	int sum, given, *all = calloc(ranks, sizeof(int));
+	MPI_Comm half, both;
+
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, first, 7, &both);
+	for (int i = 0; i < 20; i++) {
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, both);
+		expect_int("Allreduce between groups", sum, others * (first + others - 1));
+		given = i;
+		MPI_Bcast(&given, 1, MPI_INT,
+			  !rank           ? MPI_ROOT
+			  : rank % 2 == 0 ? MPI_PROC_NULL
+					  : 0,
+			  both);
+		MPI_Allgather(&given, 1, MPI_INT, all, 1, MPI_INT, both);
+		expect_int("Allgather between groups", all[others - 1], i);
+		MPI_Barrier(both);
+	}
+	MPI_Comm_free(&both);
+	MPI_Comm_free(&half);
+	free(all);
+}
+
+static void check_neighbours(int sum)
+{
+	const int round = 1;
+	int two[2] = {-1, -1}, all = -1;
+	MPI_Request request;
+	MPI_Comm ring;
+
+	MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &round, 0, &ring);
+	MPI_Neighbor_allgather(&rank, 1, MPI_INT, two, 1, MPI_INT, ring);
+	expect_int("the left neighbour", two[0], (rank + ranks - 1) % ranks);
+	expect_int("the right neighbour", two[1], (rank + 1) % ranks);
+	request = MPI_REQUEST_NULL;
+#if MPI_VERSION >= 4
+	MPI_Allreduce_init(&rank, &all, 1, MPI_INT, MPI_SUM, ring, MPI_INFO_NULL, &request);
+#elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+	MPIX_Allreduce_init(&rank, &all, 1, MPI_INT, MPI_SUM, ring, MPI_INFO_NULL, &request);
+#endif
+	for (int i = 0; i < 3 && request != MPI_REQUEST_NULL; i++) {
+		all = -1;
+		MPI_Start(&request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+		expect_int("a persistent Allreduce", all, sum);
+	}
+	if (request != MPI_REQUEST_NULL)
+		MPI_Request_free(&request);
+	MPI_Comm_free(&ring);
+}
+
+/* Only the ranks of a group call MPI_Comm_create_group. */
+static void check_created_group(void)
+{
+	MPI_Group world, even;
+	const int n = (ranks + 1) / 2;
+	int range[][3] = {{0, 2 * (n - 1), 2}}, sum;
+	MPI_Comm comm;
+
+	if (rank % 2)
+		return;
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	MPI_Group_range_incl(world, 1, range, &even);
+	MPI_Comm_create_group(MPI_COMM_WORLD, even, 3, &comm);
+	for (int i = 0; i < 20; i++) {
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+		expect_int("Allreduce of a created group", sum, n * (n - 1));
+	}
+	MPI_Comm_free(&comm);
+	MPI_Group_free(&even);
+	MPI_Group_free(&world);
+}
+
+static void check_bottom(void)
+{
+	int values[2], *all = calloc(2 * ranks, sizeof(int)), two = 2;
+	MPI_Datatype there;
+	MPI_Aint at;
+
+	MPI_Get_address(values, &at);
+	MPI_Type_create_hindexed(1, &two, &at, MPI_INT, &there);
+	MPI_Type_commit(&there);
+	for (int root = 0; root < ranks; root++) {
+		values[0] = values[1] = rank;
+		MPI_Bcast(MPI_BOTTOM, 1, there, root, MPI_COMM_WORLD);
+		expect_int("Bcast from MPI_BOTTOM", values[0] + values[1], 2 * root);
+		values[1] = rank;
+		MPI_Allgather(MPI_BOTTOM, 1, there, all, 2, MPI_INT, MPI_COMM_WORLD);
+		expect_int("Allgather from MPI_BOTTOM", all[2 * ranks - 1], ranks - 1);
+	}
+	MPI_Type_free(&there);
+	free(all);
+}
+
+void check_others(void)
+{
+	const int sum = ranks * (ranks - 1) / 2;
+
+	check_own_operator(MPI_COMM_WORLD, sum);
+	check_intercommunicator();
+	check_neighbours(sum);
+	check_created_group();
+	check_bottom();
+}
+
+/* An Allreduce in place of more than 2^31 bytes. */
+void check_huge(void)
+{
+	const int n = (1 << 29) + 5;
+	int *values = malloc((size_t)n * sizeof(int));
+
+	for (int i = 0; i < n; i++)
+		values[i] = i ^ rank;
+	MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+	calls++;
+	for (int i = 0; i < n; i++) {
+		int most = i;
+
+		for (int r = 1; r < ranks; r++)
+			most = (i ^ r) > most ? i ^ r : most;
+		if (values[i] != most) {
+			complain("a huge Allreduce", &ints, "MAX", n, i);
+			break;
+		}
+	}
+	free(values);
 }
