@@ -271,8 +271,10 @@ static int name_hosts(struct inc_found *f, unsigned int p)
 			    f->ports[host->port].segment != port->segment)
 				continue;
 			known = true;
-			if (!host->named)
-				host->named = plain_name(said.name, host->name);
+			if (host->named)
+				continue;
+			host->named = plain_name(said.name, host->name);
+			snprintf(host->chassis, sizeof(host->chassis), "%s", said.chassis);
 		}
 		if (!known)
 			inc_found_note(
@@ -336,42 +338,73 @@ static void name_by_address(const struct inc_found *f, unsigned int h)
 	snprintf(f->hosts[h].name, sizeof(f->hosts[h].name), "%.15s", name);
 }
 
-/* Whether a host may have the name by which it introduces itself. An earlier host of this name in
- * another segment is the same one, and this is a further NIC of it. */
-static bool keeps_name(const struct inc_found *f, unsigned int h)
+/* Whether the name has a form that this file gives to bridges, or to hosts without a name. The
+ * reader would take a host of such a name for something else. */
+static bool is_made(const char *name)
+{
+	unsigned int groups = 1;
+
+	if (!strncmp(name, "bridge-", 7))
+		return name[7] && !name[7 + strspn(name + 7, "0123456789")];
+	if (strncmp(name, "h-", 2) != 0)
+		return false;
+	for (const char *c = name + 2; *c; c++)
+		groups += *c == '-';
+	return groups >= 3 ? !name[2 + strspn(name + 2, "0123456789-")]
+			   : strlen(name) == 10 && strspn(name + 2, "0123456789abcdef") == 8;
+}
+
+/* Returns why a host cannot have the name by which it introduces itself; NULL: it can. An earlier
+ * host of this name and chassis in another segment is the same one, and this is a further NIC of
+ * it. */
+static const char *why_renamed(const struct inc_found *f, unsigned int h)
 {
 	const struct inc_found_host *host = &f->hosts[h];
 	unsigned int nics = 1;
 
+	if (!strcmp(host->name, "localhost"))
+		return "the name of machines that have none";
+	if (is_made(host->name))
+		return "a name that this file makes of numbers";
 	for (unsigned int s = 0; s < f->n_switches; s++)
 		if (!strcmp(f->switches[s].name, host->name))
-			return false;
+			return "the name of a switch";
 	for (unsigned int k = 0; k < h; k++) {
-		if (strcmp(f->hosts[k].name, host->name) != 0)
+		const struct inc_found_host *other = &f->hosts[k];
+
+		if (strcmp(other->name, host->name) != 0)
 			continue;
-		if (f->ports[f->hosts[k].port].segment == f->ports[host->port].segment ||
-		    ++nics > INC_MAX_RAILS)
-			return false;
+		if (strcmp(other->chassis, host->chassis) != 0 ||
+		    f->ports[other->port].segment == f->ports[host->port].segment)
+			return "the name of another host";
+		if (++nics > INC_MAX_RAILS)
+			return "the name of a host that has the most NICs already";
 	}
-	return true;
+	return NULL;
 }
 
 static void name_all(struct inc_found *f)
 {
 	for (unsigned int h = 0; h < f->n_hosts; h++) {
 		struct inc_found_host *host = &f->hosts[h];
+		const char *why = host->named ? why_renamed(f, h) : NULL;
 
-		if (host->named && keeps_name(f, h))
+		if (host->named && !why)
 			continue;
-		if (host->named)
-			inc_found_note(
-				f, "%s at %s %s also introduces itself as '%s': that is a guess",
-				inc_found_ip(host->ip),
-				inc_found_switch_of(f, &f->ports[host->port]),
-				f->ports[host->port].said.name, host->name);
+		if (why)
+			inc_found_note(f,
+				       "%s at %s %s introduces itself as '%s', %s: it is named by "
+				       "its address",
+				       inc_found_ip(host->ip),
+				       inc_found_switch_of(f, &f->ports[host->port]),
+				       f->ports[host->port].said.name, host->name, why);
 		host->named = false;
-		name_by_address(f, h);
+		*host->name = '\0';
 	}
+	/* now no name that was refused takes the place of a host's own */
+	for (unsigned int h = 0; h < f->n_hosts; h++)
+		if (!f->hosts[h].named)
+			name_by_address(f, h);
 }
 
 int inc_found_read(struct inc_found *f, const json_t *answers)

@@ -33,18 +33,19 @@ struct inc_found_port {
 	unsigned int segment; /* the same number for all ports of a segment */
 	unsigned int next;    /* the next port of the segment; the ports of a segment form a ring */
 	enum inc_found_shape shape;
-	char why[160];   /* why the port is left out */
-	char bridge[20]; /* name of its bridge */
+	char why[160];                  /* why the port is left out */
+	char bridge[INC_TOPO_NAME_MAX]; /* name of its bridge; "": none */
 };
 
 struct inc_found_host {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
 	uint8_t mac[6];
-	unsigned int port; /* index of the port at which it was seen */
-	bool stale;        /* it did not confirm its address lately */
-	bool named;        /* LLDP has the name; otherwise it is made of the address */
-	bool listed;       /* the file lists the host */
+	unsigned int port;           /* index of the port at which it was seen */
+	bool stale;                  /* it did not confirm its address lately */
+	bool named;                  /* LLDP has the name; otherwise it is made of the address */
+	char chassis[INC_LLDP_LINE]; /* chassis that LLDP has for it; "": none */
+	bool listed;                 /* the file lists the host */
 };
 
 struct inc_found_switch {
@@ -60,8 +61,9 @@ struct inc_found {
 	struct inc_found_switch *switches;
 	struct inc_found_port *ports;
 	struct inc_found_host *hosts;
-	unsigned int n_switches, n_ports, n_hosts, room_hosts, n_bridges;
-	json_t *notes; /* texts, which become comments at the top of the file */
+	unsigned int n_switches, n_ports, n_hosts, room_hosts;
+	unsigned int n_bridges; /* number of the next bridge's name */
+	json_t *notes;          /* texts, which become comments at the top of the file */
 };
 
 /* discovered.c */

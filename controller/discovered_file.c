@@ -97,10 +97,23 @@ static void leave_alone(struct inc_found_port *port, unsigned int p)
 			 port->said.lldp ? "" : " (and LLDP frames are not received)");
 }
 
+/* Makes a name for a bridge that no switch has. Hosts have no such names. */
+static void name_bridge(struct inc_found *f, char name[INC_TOPO_NAME_MAX])
+{
+	unsigned int s = 0;
+
+	while (s < f->n_switches) {
+		snprintf(name, INC_TOPO_NAME_MAX, "bridge-%u", f->n_bridges++);
+		for (s = 0; s < f->n_switches && strcmp(f->switches[s].name, name) != 0; s++)
+			;
+	}
+}
+
 static void settle(struct inc_found *f, unsigned int segment)
 {
 	const unsigned int hosts = count_hosts(f, segment);
 	unsigned int first, n = choose_ports(f, segment, &first);
+	char bridge[INC_TOPO_NAME_MAX] = "";
 	enum inc_found_shape shape = n + hosts == 2    ? INC_FOUND_CABLE
 				     : n == 1 && hosts ? INC_FOUND_SUBNET
 						       : INC_FOUND_BRIDGE;
@@ -113,11 +126,13 @@ static void settle(struct inc_found *f, unsigned int segment)
 	}
 	if (shape == INC_FOUND_SUBNET && f->ports[first].said.prefix < SUBNET_PREFIX)
 		shape = INC_FOUND_BRIDGE;
+	if (shape == INC_FOUND_BRIDGE)
+		name_bridge(f, bridge);
 	for (unsigned int p = 0; p < f->n_ports; p++) {
 		if (f->ports[p].segment != segment || !f->ports[p].shape)
 			continue;
 		f->ports[p].shape = shape;
-		snprintf(f->ports[p].bridge, sizeof(f->ports[p].bridge), "bridge-%u", f->n_bridges);
+		memcpy(f->ports[p].bridge, bridge, sizeof(bridge));
 	}
 	for (unsigned int h = 0; h < f->n_hosts; h++) {
 		struct inc_found_host *host = &f->hosts[h];
@@ -127,7 +142,6 @@ static void settle(struct inc_found *f, unsigned int segment)
 			f->switches[f->ports[host->port].sw].hosts++;
 		}
 	}
-	f->n_bridges += shape == INC_FOUND_BRIDGE;
 }
 
 /* ---- the tree ---- */
@@ -360,18 +374,16 @@ static json_t *switches_json(const struct inc_found *f)
 static json_t *bridges_json(const struct inc_found *f)
 {
 	json_t *list = json_array();
-	char name[sizeof(f->ports[0].bridge)];
 
-	for (unsigned int b = 0; b < f->n_bridges; b++) {
-		snprintf(name, sizeof(name), "bridge-%u", b);
-		for (unsigned int p = 0; p < f->n_ports; p++) {
-			if (f->ports[p].shape != INC_FOUND_BRIDGE ||
-			    strcmp(f->ports[p].bridge, name) != 0 ||
-			    f->switches[f->ports[p].sw].out)
-				continue;
-			json_array_append_new(list, json_pack("{ss}", "name", name));
-			break;
-		}
+	for (unsigned int p = 0; p < f->n_ports; p++) {
+		const struct inc_found_port *port = &f->ports[p];
+		unsigned int before = 0;
+
+		while (before < p && (f->switches[f->ports[before].sw].out ||
+				      strcmp(f->ports[before].bridge, port->bridge) != 0))
+			before++;
+		if (port->shape == INC_FOUND_BRIDGE && !f->switches[port->sw].out && before == p)
+			json_array_append_new(list, json_pack("{ss}", "name", port->bridge));
 	}
 	return list;
 }
