@@ -280,6 +280,7 @@ struct inc_page {
 	struct inc_scrape_header headers[8];
 	char policy[400], *style;
 	uint64_t asked_at_ns; /* when the switches were last asked */
+	uint64_t read_at_ns;  /* when the page was last read */
 	struct inc_page_switch *switches;
 	unsigned int n_switches;
 	struct inc_page_speed speeds[INC_PAGE_JOBS];

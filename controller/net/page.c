@@ -15,9 +15,12 @@
 #include "lib/base/clock.h"
 #include "lib/conf/event_kind.h"
 
-#define ASK_NS    INC_NSEC_PER_SEC        /* least time between two questions to a switch */
-#define STALE_NS  (15 * INC_NSEC_PER_SEC) /* time after which an old answer says nothing */
-#define HASH_TEXT 64                      /* bytes of the text of a hash */
+#define ASK_NS   INC_NSEC_PER_SEC        /* least time between two questions to a switch */
+#define STALE_NS (15 * INC_NSEC_PER_SEC) /* time after which an old answer says nothing */
+/* Time without a reader after which all answers are forgotten. The first rate would be the mean
+ * of that time. A browser asks at least every two seconds. */
+#define UNREAD_NS (5 * INC_NSEC_PER_SEC)
+#define HASH_TEXT 64 /* bytes of the text of a hash */
 
 static void free_switches(struct inc_page *page)
 {
@@ -268,6 +271,11 @@ static void look(struct inc_page *page)
 	const uint64_t now_ns = inc_now_ns();
 	struct inc_ctl *ctl = page->ctl;
 
+	if (now_ns - page->read_at_ns > UNREAD_NS) {
+		free_switches(page);
+		memset(page->speeds, 0, sizeof(page->speeds));
+	}
+	page->read_at_ns = now_ns;
 	make_room(page);
 	if (now_ns - page->asked_at_ns < ASK_NS)
 		return;
