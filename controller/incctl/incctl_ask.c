@@ -346,7 +346,9 @@ json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns)
 static const char *fix_of(int error)
 {
 	if (error == ECONNREFUSED)
-		return "start it there: systemctl start inc-controller";
+		return "start it there (systemctl start inc-controller), or name all controllers "
+		       "if it "
+		       "stands by (--controller HOST,HOST)";
 	if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH)
 		return "examine the route and the firewalls on the way: its TCP port must be open";
 	return "give the address and the key that this controller accepts (--controller, --key)";

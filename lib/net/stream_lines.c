@@ -105,6 +105,15 @@ static int try_one(struct inc_stream *stream, const struct inc_hostport *at, str
 	return ret;
 }
 
+/* A controller that stands by does not listen, so a client that has no other address must learn
+ * that there may be one. */
+static const char *standby_hint(int error)
+{
+	return error == -ECONNREFUSED
+		       ? ": no controller leads there (if it stands by, name all controllers)"
+		       : "";
+}
+
 int inc_stream_reach(struct inc_stream *stream, const struct inc_hostports *all, unsigned int *at,
 		     struct inc_tls *tls, uint64_t deadline_ns, bool once, struct inc_err *err)
 {
@@ -114,8 +123,10 @@ int inc_stream_reach(struct inc_stream *stream, const struct inc_hostports *all,
 	unsigned int tries = 0;
 	int ret;
 
-	if (all->n == 1)
-		return reach(stream, &all->at[*at], tls, deadline_ns, err);
+	if (all->n == 1) {
+		ret = reach(stream, &all->at[*at], tls, deadline_ns, &why);
+		return ret ? inc_err_set(err, -ret, "%s%s", why.msg, standby_hint(ret)) : 0;
+	}
 	do {
 		last = &all->at[*at];
 		give_up_at_ns = inc_now_ns() + try_ns;
