@@ -35,15 +35,19 @@ const char *inc_group_state_name(const struct inc_group *group)
 
 const char *inc_member_name(const struct inc_member *member)
 {
-	const struct inc_topo_host *host = &member->group->core->topo->hosts[member->host];
+	const struct inc_topology *topo = member->group->core->topo;
+	const struct inc_topo_host *host;
 	char ip[INET_ADDRSTRLEN];
 	static char text[96];
 
-	/* while the group forms, a rank that was here and has left is still known by its host */
-	if (!member->present && (!*member->node || inc_group_formed(member->group))) {
+	/* While the group forms, a rank that was here and has left is still known by its host. A
+	 * rank from the database may have a host that the topology lacks. */
+	if ((!member->present && (!*member->node || inc_group_formed(member->group))) ||
+	    member->host >= topo->n_hosts) {
 		snprintf(text, sizeof(text), "rank %u", member->rank);
 		return text;
 	}
+	host = &topo->hosts[member->host];
 	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
 	snprintf(text, sizeof(text), "rank %u (%s, %s)", member->rank, host->name, ip);
 	return text;

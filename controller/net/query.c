@@ -95,6 +95,20 @@ static json_t *waits_json(struct inc_ctl *ctl, const struct inc_group *group)
 	return list;
 }
 
+static json_t *member_json(const struct inc_member *m)
+{
+	const struct inc_topology *topo = m->group->core->topo;
+	const struct inc_topo_host *host = m->host < topo->n_hosts ? &topo->hosts[m->host] : NULL;
+	char ip[INET_ADDRSTRLEN] = "";
+
+	if (host)
+		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+	return json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:o}", "rank", (int)m->rank, "leader",
+			 (int)m->leader, "host", host ? host->name : "", "addr", ip, "node",
+			 m->node, "state", m->client ? "connected" : "left", "draining",
+			 m->host >= topo->n_live_hosts, "nics_out", nics_out_json(m));
+}
+
 static json_t *group_json(struct inc_ctl *ctl, const struct inc_group *group, uint64_t now_ms)
 {
 	json_t *members = json_array(), *comms = json_array();
@@ -102,20 +116,8 @@ static json_t *group_json(struct inc_ctl *ctl, const struct inc_group *group, ui
 	json_t *object;
 
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
-		const struct inc_member *m = &group->members[rank];
-		const struct inc_topo_host *host = &group->core->topo->hosts[m->host];
-		char ip[INET_ADDRSTRLEN];
-
-		if (!m->present)
-			continue;
-		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
-		json_array_append_new(members,
-				      json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:o}", "rank",
-						(int)rank, "leader", (int)m->leader, "host",
-						host->name, "addr", ip, "node", m->node, "state",
-						m->client ? "connected" : "left", "draining",
-						m->host >= group->core->topo->n_live_hosts,
-						"nics_out", nics_out_json(m)));
+		if (group->members[rank].present)
+			json_array_append_new(members, member_json(&group->members[rank]));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (comm->number)
