@@ -333,6 +333,8 @@ static int start_parts(struct inc_ctl *ctl, struct inc_err *err)
 	ret = ret ?: inc_carry_start(ctl, err) ?: open_database(ctl, err);
 	if (ret)
 		return ret;
+	if (ctl->lease)
+		inc_core_record(&ctl->core, INC_RECORD_LEADS, 0, "this controller leads");
 	/* groups from the database have time limits, so the core's timer is started before any peer
 	 * connects */
 	inc_ctl_step(ctl, &(struct inc_core_event){.kind = CORE_EVENT_TIME});

@@ -255,6 +255,7 @@ void inc_comm_fail(struct inc_comm *comm, int rank, int code, const char *fmt, .
 		refuse(comm);
 	} else {
 		comm->group->core->figures.failed++;
+		inc_comm_record_failure(comm);
 		inc_comm_set_phase(comm, COMM_FAILED);
 		if (ran)
 			inc_comm_fail_channels(comm, rank);

@@ -211,6 +211,10 @@ unsigned int inc_comm_count_channels(const struct inc_comm *comm);
  * failed. They get the reason that this channel has stored. */
 void inc_comm_fail_channels(const struct inc_comm *comm, int rank);
 
+/* Records that the communicator has failed. The channels of a communicator that fail for one reason
+ * have one record. */
+void inc_comm_record_failure(const struct inc_comm *comm);
+
 /* Function of the timer: the communicator's phase has reached its time limit. */
 void inc_comm_on_timeout(void *comm);
 /* Function of the wait's timer: reports to the members that wait which ranks are missing. */

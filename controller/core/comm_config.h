@@ -43,6 +43,12 @@ void inc_comm_switch_answered(struct inc_core_switch *sw);
  * switches are connected, if this switch is one of them, because it is lost now. The owner calls it
  * while the switch still counts as connected. */
 void inc_comms_await_switch(const struct inc_core_switch *sw);
+/* comm_report.c: records that the switch's connection has ended, with the communicators that use
+ * the switch. */
+void inc_comms_record_lost(const struct inc_core_switch *sw, bool peer_closed);
+/* comm_report.c: ends the communicators that are not announced yet and that the lost switch has
+ * confirmed. Those whose confirmation is awaited end by the failed request. */
+void inc_comms_end_unmade(const struct inc_core_switch *sw);
 /* comm_report.c: the switch's machine has closed the connection. In termination mode the daemon's
  * memory has the switch's part of a communicator, so that ends with the daemon. The first function
  * reports the loss to the members of these communicators as a notice. The second one fails them,

@@ -87,6 +87,48 @@ void inc_comms_await_switch(const struct inc_core_switch *sw)
 	}
 }
 
+void inc_comms_record_lost(const struct inc_core_switch *sw, bool peer_closed)
+{
+	const struct inc_group *group;
+	const struct inc_comm *comm;
+	const char *more = "";
+	char list[200] = "";
+	size_t len = 0;
+
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (!inc_comm_keeps(comm, sw) || comm->phase == COMM_FAILED)
+				continue;
+			if (len + 16 < sizeof(list))
+				len += snprintf(list + len, sizeof(list) - len, "%s%u",
+						len ? ", " : "", comm->number);
+			else
+				more = " and more";
+		}
+	}
+	inc_core_record(
+		sw->core, INC_RECORD_SWITCH_LOST, 0, "switch %s: %s; %s%s%s", inc_switch_name(sw),
+		peer_closed ? "its machine has closed the connection" : "its connection has ended",
+		len ? "communicators on it: " : "no communicator is on it", list, more);
+}
+
+/* The failure frees the communicator, so the search begins again. */
+void inc_comms_end_unmade(const struct inc_core_switch *sw)
+{
+	const struct inc_group *group;
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (comm->phase != COMM_CONFIGURING || !inc_comm_keeps(comm, sw))
+				continue;
+			inc_comm_fail(comm, -1, ECONNRESET, "switch %s: connection lost",
+				      inc_switch_name(sw));
+			goto again;
+		}
+	}
+}
+
 /* Whether the communicator runs, and the memory of the switch's daemon has the switch's part of it.
  * Behind a restart of the controller the modes in a mixed tree are guessed, so nothing is certain
  * there. */
@@ -194,6 +236,19 @@ unsigned int inc_comm_count_channels(const struct inc_comm *comm)
 	LIST_FOREACH (other, &comm->group->comms, entry)
 		n += other->phase != COMM_REFUSED && are_channels(comm, other);
 	return n;
+}
+
+void inc_comm_record_failure(const struct inc_comm *comm)
+{
+	const struct inc_comm *other;
+
+	LIST_FOREACH (other, &comm->group->comms, entry) {
+		if (other != comm && other->phase == COMM_FAILED && are_channels(comm, other) &&
+		    !strcmp(other->reason, comm->reason))
+			return;
+	}
+	inc_core_record(comm->group->core, INC_RECORD_FAILED, comm->number, "group %u (%s): %s",
+			comm->group->number, comm->group->job, comm->reason);
 }
 
 /* no channel is freed in this loop, because only channels that run are failed */

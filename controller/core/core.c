@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "controller/core/comm.h"
 #include "controller/core/comm_config.h"
 #include "controller/core/comm_event.h"
@@ -10,6 +13,44 @@
 #include "controller/core/group.h"
 #include "controller/core/orphan.h"
 #include "controller/core/switch.h"
+
+const char *const inc_record_kinds[] = {
+#define _(NAME, name) [INC_RECORD_##NAME] = #name,
+	INC_RECORD_KINDS(_)
+#undef _
+};
+
+/* Drops the oldest record of the most frequent kind. */
+static void drop_record(struct inc_records *records)
+{
+	unsigned int n[INC_N_RECORD_KINDS] = {}, oldest = 0, i;
+
+	for (i = 0; i < records->n_kept; i++)
+		n[records->kept[i].kind]++;
+	for (i = 0; i < records->n_kept; i++)
+		if (n[records->kept[i].kind] > n[records->kept[oldest].kind])
+			oldest = i;
+	memmove(&records->kept[oldest], &records->kept[oldest + 1],
+		(--records->n_kept - oldest) * sizeof(records->kept[0]));
+}
+
+void inc_core_record(struct inc_core *core, enum inc_record_kind kind, uint32_t communicator,
+		     const char *fmt, ...)
+{
+	struct inc_records *records = &core->records;
+	struct inc_record *record;
+	va_list ap;
+
+	if (records->n_kept == INC_RECORDS)
+		drop_record(records);
+	record = &records->kept[records->n_kept++];
+	records->n++;
+	*record = (struct inc_record){
+		.time_ns = core->now.wall_ns, .kind = kind, .communicator = communicator};
+	va_start(ap, fmt);
+	vsnprintf(record->message, sizeof(record->message), fmt, ap);
+	va_end(ap);
+}
 
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,
 		  const struct inc_topology *topo, struct inc_core_now now, struct inc_err *err)

@@ -69,11 +69,49 @@ struct inc_core_figures { /* counted since the controller's start */
 	INC_CORE_FIGURES(INC_METRIC_FIELD, inc_core_figures)
 };
 
+/* Kinds of records: what the controller shows beside the switches' events (docs/control.md,
+ * "events"). Each row has the kind and its name. */
+#define INC_RECORD_KINDS(_)         \
+	_(SWITCH_LOST, switch_lost) \
+	_(SWITCH_BACK, switch_back) \
+	_(FAILED, failed)           \
+	_(NIC_OUT, nic_out)         \
+	_(NIC_BACK, nic_back)       \
+	_(LEADS, leads)             \
+	_(RELOAD, reload)
+
+enum inc_record_kind {
+#define _(NAME, name) INC_RECORD_##NAME,
+	INC_RECORD_KINDS(_)
+#undef _
+		INC_N_RECORD_KINDS
+};
+extern const char *const inc_record_kinds[];
+
+#define INC_RECORDS 256 /* most records that are kept */
+
+struct inc_record {
+	uint64_t time_ns; /* of the wall clock */
+	enum inc_record_kind kind;
+	uint32_t communicator; /* 0: the record is about none */
+	char message[320];
+};
+
+/* The last records, the newest at the end. */
+struct inc_records {
+	struct inc_record kept[INC_RECORDS];
+	unsigned int n_kept;
+	uint64_t n; /* number of records so far */
+};
+
 /* The time of an event. All time limits run on awake_ns, the time that the controller was awake
- * (lib/base/awake.h). clock_ms is the wall clock, for the ages that tools show. */
+ * (lib/base/awake.h). The field clock_ms also counts the time in which it stood still, for the ages
+ * that tools show. The field wall_ns is the wall clock, because people compare times of several
+ * machines. */
 struct inc_core_now {
 	uint64_t awake_ns;
 	uint64_t clock_ms;
+	uint64_t wall_ns;
 };
 
 struct inc_core {
@@ -101,7 +139,13 @@ struct inc_core {
 	uint64_t events[INC_EVENT_KIND_MAX]; /* number of events that switches have sent, by kind */
 	/* number of passes of go_on() in comm_config.c over all communicators */
 	unsigned int passes;
+	struct inc_records records;
 };
+
+/* Keeps a record for tools. Of many records the oldest of the most frequent kind is dropped, so a
+ * job that fails again and again does not displace the others. */
+void inc_core_record(struct inc_core *core, enum inc_record_kind kind, uint32_t communicator,
+		     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* The part of a connection on the member port that the core uses. Its owner (net/member.c) fills in
  * core, address and peer, and frees it after the event that reports the connection's end. */

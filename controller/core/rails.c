@@ -7,6 +7,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
@@ -77,23 +78,28 @@ static int find_nic(const struct inc_member *member, struct in_addr ip, unsigned
 	return 0;
 }
 
-/* Logs that the member does not use a NIC any more, or uses it again. */
+/* Logs and records that the member does not use a NIC any more, or uses it again. */
 static void log_change(const struct inc_member *member, const struct inc_msg_rail *rail,
 		       unsigned int number)
 {
 	const struct inc_group *group = member->group;
-	char ip[INET_ADDRSTRLEN];
+	const bool out = *rail->reason;
+	char ip[INET_ADDRSTRLEN], text[320];
+	size_t n;
 
-	group->core->figures.nics_left_out += *rail->reason != 0;
+	group->core->figures.nics_left_out += out;
 	inet_ntop(AF_INET, &rail->ip, ip, sizeof(ip));
-	if (*rail->reason)
-		inc_warn("group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s is left out: %s",
-			 group->number, group->job, member->rank, rail->name, ip, number,
-			 nic_of(group, member->host)->name, rail->reason);
+	n = snprintf(text, sizeof(text), "group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s ",
+		     group->number, group->job, member->rank, rail->name, ip, number,
+		     nic_of(group, member->host)->name);
+	if (n < sizeof(text))
+		snprintf(text + n, sizeof(text) - n, "%s%s", out ? "is left out: " : "works again",
+			 rail->reason);
+	if (out)
+		inc_warn("%s", text);
 	else
-		inc_info("group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s works again",
-			 group->number, group->job, member->rank, rail->name, ip, number,
-			 nic_of(group, member->host)->name);
+		inc_info("%s", text);
+	inc_core_record(group->core, out ? INC_RECORD_NIC_OUT : INC_RECORD_NIC_BACK, 0, "%s", text);
 }
 
 int inc_rails_take(struct inc_member *member, const struct inc_msg_ask *ask,

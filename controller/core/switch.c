@@ -289,7 +289,8 @@ static bool shall_keep(struct inc_core_switch *sw, uint32_t number)
 	return inc_orphan_add(sw, number);
 }
 
-/* Sends a switch the list of the communicators that it shall keep. Returns 0 or -ENOMEM. */
+/* Sends a switch the list of the communicators that it shall keep, and records that it is back.
+ * Returns 0 or -ENOMEM. */
 static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	uint32_t *keep = calloc(hello->n_listed + 1, sizeof(*keep)), n = 0;
@@ -303,6 +304,13 @@ static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hell
 	}
 	inc_info("switch %s is connected from %s: keeps %u of %u communicators",
 		 inc_switch_name(sw), hello->from, n, hello->n_listed + hello->n_wrong);
+	if (sw->lost)
+		inc_core_record(sw->core, INC_RECORD_SWITCH_BACK, 0,
+				"switch %s is connected again, from %s: keeps %u of %u "
+				"communicators",
+				inc_switch_name(sw), hello->from, n,
+				hello->n_listed + hello->n_wrong);
+	sw->lost = false;
 	ret = inc_act_welcome(sw, keep, n);
 	free(keep);
 	return ret;
@@ -336,7 +344,9 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
 {
 	inc_comms_await_switch(sw);
+	inc_comms_record_lost(sw, peer_closed);
 	sw->connected = false;
+	sw->lost = true;
 	sw->to_drop = NULL;
 	sw->since_at_ms = sw->core->now.clock_ms;
 	inc_switch_offer(sw);

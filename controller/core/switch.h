@@ -71,6 +71,10 @@ struct inc_core_switch {
 	struct inc_core_timer avoided; /* runs while trees avoid the switch, because it was full */
 	/* runs after the switch's machine has closed the connection, until the switch is back */
 	struct inc_core_timer closed;
+	bool lost; /* it was connected to this controller, and is not any more */
+	/* The machine has closed the connection while the daemon's memory had communicators. The
+	 * database has this, because a next controller must end them if the daemon is not back. */
+	bool gone;
 	bool awaited; /* a communicator waits until the switch has answered earlier requests */
 };
 

@@ -371,7 +371,8 @@ void incctl_print_events(const json_t *data)
 			char at[INC_LOG_TIME_BYTES];
 
 			inc_log_time(number_of(event, "time_ns"), at);
-			printf("%s %s %s communicator %lld: %s\n", at, text_of(sw, "switch"),
+			printf("%s %s %s communicator %lld: %s\n", at,
+			       incctl_true(sw, "controller") ? "controller" : text_of(sw, "switch"),
 			       text_of(event, "event"), number_of(event, "communicator"),
 			       text_of(event, "message"));
 		}

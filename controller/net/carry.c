@@ -17,7 +17,9 @@
 
 static struct inc_core_now now_of(struct inc_ctl *ctl)
 {
-	return (struct inc_core_now){inc_timeouts_now_ns(&ctl->timeouts), inc_now_ms()};
+	return (struct inc_core_now){.awake_ns = inc_timeouts_now_ns(&ctl->timeouts),
+				     .clock_ms = inc_now_ms(),
+				     .wall_ns = inc_wall_ns()};
 }
 
 /* Returns the client that an action names by its field `core`, which is the first field of struct
@@ -125,6 +127,7 @@ static void carry(struct inc_ctl *ctl)
 void inc_ctl_step(struct inc_ctl *ctl, const struct inc_core_event *event)
 {
 	inc_core_step(&ctl->core, event, now_of(ctl));
+	inc_page_take_records(ctl);
 	wake_when_due(ctl);
 	/* If memory for a change of the database was lacking, all rows are written now, because a
 	 * message of this step may depend on that change. */

@@ -259,7 +259,7 @@ struct inc_page_speed {
 
 struct inc_page_event {
 	uint64_t time_ns;
-	char sw[INC_TOPO_NAME_MAX];
+	char from[INC_TOPO_NAME_MAX]; /* name of the switch, or "controller" */
 	const char *kind;
 	uint32_t communicator;
 	char message[320];
@@ -286,6 +286,7 @@ struct inc_page {
 	struct inc_page_speed speeds[INC_PAGE_JOBS];
 	struct inc_page_event events[INC_PAGE_EVENTS];
 	unsigned int n_events; /* number of events so far; the oldest ones are overwritten */
+	uint64_t n_records;    /* number of the core's records that the page has */
 };
 
 /* Starts the page if the controller's options want it. Returns 0, or -errno with the reason. */
@@ -297,6 +298,8 @@ void inc_page_renumbered(struct inc_ctl *ctl);
 /* Adds an event that a switch has sent to the page, if there is one. */
 void inc_page_event(struct inc_ctl *ctl, const struct inc_core_switch *sw,
 		    const struct inc_msg_event *said);
+/* Adds the records that the core has made since the last call to the page, if there is one. */
+void inc_page_take_records(struct inc_ctl *ctl);
 /* Finds the speed of a communicator. Returns NULL if it is not known. */
 const struct inc_page_speed *inc_page_speed(const struct inc_page *page, uint32_t communicator);
 

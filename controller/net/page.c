@@ -301,20 +301,44 @@ static bool print_part(void *arg, struct inc_scrape_at *at, FILE *out)
 	return inc_page_print(page, at, out);
 }
 
+static void add_event(struct inc_page *page, const struct inc_page_event *what, const char *from,
+		      const char *message)
+{
+	struct inc_page_event *event = &page->events[page->n_events++ % INC_PAGE_EVENTS];
+
+	*event = *what;
+	snprintf(event->from, sizeof(event->from), "%s", from);
+	snprintf(event->message, sizeof(event->message), "%s", message);
+}
+
 void inc_page_event(struct inc_ctl *ctl, const struct inc_core_switch *sw,
 		    const struct inc_msg_event *said)
 {
-	struct inc_page *page = ctl->page;
-	struct inc_page_event *event;
+	const struct inc_page_event event = {.time_ns = said->time_ns,
+					     .kind = inc_event_info[said->kind].name,
+					     .communicator = said->communicator};
 
-	if (!page)
-		return;
-	event = &page->events[page->n_events++ % INC_PAGE_EVENTS];
-	*event = (struct inc_page_event){.time_ns = said->time_ns,
-					 .kind = inc_event_info[said->kind].name,
-					 .communicator = said->communicator};
-	snprintf(event->sw, sizeof(event->sw), "%s", inc_switch_name(sw));
-	snprintf(event->message, sizeof(event->message), "%s", said->message);
+	if (ctl->page)
+		add_event(ctl->page, &event, inc_switch_name(sw), said->message);
+}
+
+void inc_page_take_records(struct inc_ctl *ctl)
+{
+	const struct inc_records *records = &ctl->core.records;
+	struct inc_page *page = ctl->page;
+	uint64_t more = page ? records->n - page->n_records : 0;
+
+	for (more = more < records->n_kept ? more : records->n_kept; more; more--) {
+		const struct inc_record *r = &records->kept[records->n_kept - more];
+
+		add_event(page,
+			  &(struct inc_page_event){.time_ns = r->time_ns,
+						   .kind = inc_record_kinds[r->kind],
+						   .communicator = r->communicator},
+			  "controller", r->message);
+	}
+	if (page)
+		page->n_records = records->n;
 }
 
 /* Prints the hash by which a browser recognizes a style or script of this page, and no other. */
@@ -372,6 +396,7 @@ int inc_page_start(struct inc_ctl *ctl, struct inc_err *err)
 	if (!ctl->page || !ctl->page->drawn || set_headers(ctl->page))
 		return inc_err_set(err, ENOMEM, "page: %s", strerror(ENOMEM));
 	ctl->page->ctl = ctl;
+	inc_page_take_records(ctl);
 	ret = inc_scrape_start_site(ctl->base, ctl->opt.http, &ctl->page->site, print_part,
 				    ctl->page, &ctl->page->scrape, err);
 	return ret;

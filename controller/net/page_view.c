@@ -366,7 +366,7 @@ static void print_waits(const struct inc_page *page, FILE *out)
 
 static void print_events(const struct inc_page *page, FILE *out)
 {
-	static const char *const titles[] = {"Time",          "Switch",  "Event",
+	static const char *const titles[] = {"Time",          "From",    "Event",
 					     "#Communicator", "Message", NULL};
 	const unsigned int n = page->n_events < INC_PAGE_EVENTS ? page->n_events : INC_PAGE_EVENTS;
 	char at[INC_LOG_TIME_BYTES];
@@ -379,15 +379,15 @@ static void print_events(const struct inc_page *page, FILE *out)
 		inc_log_time(event->time_ns, at);
 		fputs("<tr>", out);
 		cell(out, "", at);
-		cell(out, "", event->sw);
+		cell(out, "", event->from);
 		cell(out, "", event->kind);
 		number(out, "%u", event->communicator);
 		cell(out, "text", event->message);
 		fputs("</tr>\n", out);
 	}
 	if (!n)
-		fputs("<tr><td colspan=\"5\">No switch has reported an event since the controller "
-		      "was started.</td></tr>\n",
+		fputs("<tr><td colspan=\"5\">There is no event since the controller was "
+		      "started.</td></tr>\n",
 		      out);
 	end_table(out, 0);
 }

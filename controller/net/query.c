@@ -465,6 +465,23 @@ static bool concerns(const struct inc_msg_query *question, const struct inc_core
 	return !comm || !comm->tree || inc_tree_find(comm->tree, sw->index) >= 0;
 }
 
+/* Makes the controller's own entry in the answer to "events", beside those of the switches. */
+static json_t *records_json(const struct inc_ctl *ctl)
+{
+	const struct inc_records *records = &ctl->core.records;
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < records->n_kept; i++) {
+		const struct inc_record *r = &records->kept[i];
+
+		json_array_append_new(
+			list, json_pack("{s:I, s:s, s:I, s:s}", "time_ns", (json_int_t)r->time_ns,
+					"event", inc_record_kinds[r->kind], "communicator",
+					(json_int_t)r->communicator, "message", r->message));
+	}
+	return json_pack("{s:b, s:o}", "controller", 1, "data", list);
+}
+
 static void pass(struct inc_client *client, const struct inc_msg_query *question)
 {
 	struct inc_ctl *ctl = client->ctl;
@@ -504,6 +521,8 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 		else
 			query->pending++;
 	}
+	if (!strcmp(question->what, "events") && !question->has_node)
+		json_array_append_new(query->data, records_json(ctl));
 	if (!query->pending)
 		query_done(query);
 }

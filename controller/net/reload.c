@@ -6,6 +6,7 @@
  * Runs on the controller's loop.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
@@ -224,6 +225,13 @@ static unsigned int log_draining(const struct inc_ctl *ctl)
 	return n;
 }
 
+/* Records what SIGHUP has done, unless the controller stands by and has no core yet. */
+static void record(struct inc_ctl *ctl, const char *what, const char *text)
+{
+	if (ctl->core.topo)
+		inc_core_record(&ctl->core, INC_RECORD_RELOAD, 0, "%s: %s", what, text);
+}
+
 /* Counts the switches of two topologies. All of them may be connected until those that the new one
  * lacks have drained. */
 static unsigned int count_all(const struct inc_topology *topo, const struct inc_topology *old)
@@ -240,6 +248,7 @@ static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int s
 			   struct inc_err *err)
 {
 	unsigned int changes[INC_N_TOPO_CHANGES] = {};
+	char text[200];
 	struct inc_topology *before = inc_topology_copy(ctl->topo);
 	const unsigned int listed = topo->n_hosts - topo->n_nics, switches = topo->n_switches;
 	int ret;
@@ -258,10 +267,12 @@ static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int s
 	}
 	inc_topology_compare(before, ctl->topo, on_change, changes);
 	inc_topology_free(before);
-	inc_info("signal %d: topology %s: %u hosts, %u switches: %u added, %u removed, %u changed, "
-		 "%u draining",
-		 signal, ctl->opt.topology, listed, switches, changes[INC_TOPO_ADDED],
-		 changes[INC_TOPO_REMOVED], changes[INC_TOPO_CHANGED], log_draining(ctl));
+	snprintf(text, sizeof(text),
+		 "%u hosts, %u switches: %u added, %u removed, %u changed, %u draining", listed,
+		 switches, changes[INC_TOPO_ADDED], changes[INC_TOPO_REMOVED],
+		 changes[INC_TOPO_CHANGED], log_draining(ctl));
+	inc_info("signal %d: topology %s: %s", signal, ctl->opt.topology, text);
+	record(ctl, "topology", text);
 	return 0;
 }
 
@@ -282,6 +293,7 @@ void inc_reload(struct inc_ctl *ctl, int signal)
 	if (ret) {
 		inc_error("%s", err.msg);
 		inc_warn("signal %d: topology and keys are as before", signal);
+		record(ctl, "topology and keys are as before", err.msg);
 		inc_topology_free(topo);
 		inc_tls_free(tls);
 		return;
