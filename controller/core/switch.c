@@ -351,6 +351,7 @@ void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
 	sw->since_at_ms = sw->core->now.clock_ms;
 	inc_switch_offer(sw);
 	inc_orphans_forget(sw);
+	inc_comms_end_unmade(sw);
 	if (!peer_closed)
 		return;
 	inc_comms_note_closed(sw);
