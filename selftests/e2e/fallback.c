@@ -2,13 +2,14 @@
 /*
  * A test program for inccl_fallback.h, which runs on every rank of a job:
  *
- *	fallback DIRECTORY CALLS [LATE_MS|file]
+ *	fallback DIRECTORY CALLS [LATE_MS|file|derived]
  *
  * The ranks have a framework of their own: sockets in DIRECTORY, by which rank 0 gathers and gives.
  * They make so many calls of all kinds, with pauses of random length, and check every element
  * against sums that are computed without the library. Rank 1 makes its call number LATE_CALL so
- * much later, or once DIRECTORY/go exists. Each rank prints "begins" after its first call. At the
- * end it prints its calls, the wrong elements, the calls of the framework and the reason of the
+ * much later, or once DIRECTORY/go exists. With "derived" no rank is late, and they use a duplicate
+ * of their communicator, which owns its group. Each rank prints "begins" after its first call. At
+ * the end it prints its calls, the wrong elements, the calls of the framework and the reason of the
  * loss. The exit code is 0 if all results are right, otherwise 1.
  */
 #include <errno.h>
@@ -234,13 +235,13 @@ static size_t one(struct inccl_fallback *fallback, unsigned int number)
 	return wrong;
 }
 
-static struct inccl_fallback *start(struct inccl_group **group)
+static struct inccl_fallback *start(struct inccl_group **group, bool derived)
 {
 	INCCL_OPTS(inccl_communicator_opts, comm_opts, .error = error, .error_size = sizeof(error));
 	INCCL_OPTS(inccl_fallback_opts, opts, .gather = gather, .repeat = repeat,
 		   .keep_bytes = KEEP_BYTES, .error = error, .error_size = sizeof(error));
 	struct inccl_fallback *fallback;
-	struct inccl_communicator *comm;
+	struct inccl_communicator *comm, *first;
 	int err;
 
 	err = inccl_group_create(NULL, group);
@@ -249,6 +250,13 @@ static struct inccl_fallback *start(struct inccl_group **group)
 	err = inccl_communicator_create(*group, &comm_opts, &comm);
 	if (err)
 		fail("inccl_communicator_create()", err);
+	if (derived) {
+		first = comm;
+		err = inccl_communicator_duplicate(first, &comm_opts, &comm);
+		if (err)
+			fail("inccl_communicator_duplicate()", err);
+		inccl_communicator_destroy(first);
+	}
 	err = inccl_fallback_create(comm, &opts, &fallback);
 	if (err)
 		fail("inccl_fallback_create()", err);
@@ -268,6 +276,7 @@ static void be_late(const char *directory, const char *how)
 int main(int argc, char **argv)
 {
 	const unsigned int calls = argc >= 3 ? atoi(argv[2]) : 0;
+	const bool derived = argc == 4 && !strcmp(argv[3], "derived");
 	struct inccl_fallback *fallback;
 	struct inccl_group *group;
 	size_t wrong = 0;
@@ -280,9 +289,9 @@ int main(int argc, char **argv)
 	setlinebuf(stdout);
 	srand(getpid());
 	meet(argv[1]);
-	fallback = start(&group);
+	fallback = start(&group, derived);
 	for (unsigned int i = 0; i < calls; i++) {
-		if (i == LATE_CALL && rank == 1 && argc == 4)
+		if (i == LATE_CALL && rank == 1 && argc == 4 && !derived)
 			be_late(argv[1], argv[3]);
 		wrong += one(fallback, i);
 		if (!i)
