@@ -208,6 +208,15 @@ void inc_act_delete_comm(const struct inc_comm *comm)
 	store(comm->group->core, STORED_NO_COMM, comm->number, 0);
 }
 
+void inc_act_store_switch(const struct inc_core_switch *sw)
+{
+	const struct inc_action action = {.kind = ACTION_STORE, .stored = STORED_SWITCH};
+	const char *name = inc_switch_name(sw);
+
+	if (sw->core->actions.stores && !append(sw->core, action, name, strlen(name) + 1))
+		sw->core->actions.rows_lost = true;
+}
+
 int inc_act_commit(struct inc_core *core, uint32_t group, uint32_t communicator)
 {
 	const struct inc_action action = {

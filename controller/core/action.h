@@ -64,6 +64,9 @@ enum inc_stored {
 	STORED_STATE,    /* a communicator's own row */
 	STORED_NO_GROUP, /* the rows of the group and of its ranks are deleted */
 	STORED_NO_COMM,  /* the rows of the communicator are deleted */
+	/* STORED_SWITCH: the mode that a tool has set for a switch, and whether its daemon may have
+	 * ended */
+	STORED_SWITCH,
 };
 
 struct inc_action {
@@ -96,7 +99,8 @@ struct inc_action {
 	};
 	TAILQ_ENTRY(inc_action) entry;
 	/* The payload is the struct of the message or of the request, or the communicator numbers
-	 * to keep. has_payload is false if the action needs none. */
+	 * to keep. To store a switch it is the name, because the index may change before that.
+	 * has_payload is false if the action needs none. */
 	bool has_payload;
 	_Alignas(max_align_t) unsigned char payload[];
 };
@@ -152,6 +156,7 @@ void inc_act_store_state(const struct inc_comm *comm);
  * restores it. */
 void inc_act_delete_group(const struct inc_group *group);
 void inc_act_delete_comm(const struct inc_comm *comm);
+void inc_act_store_switch(const struct inc_core_switch *sw);
 /* Appends an ACTION_COMMIT. The group or communicator begins as soon as it is in the database.
  * Returns 0, or -ENOMEM if it must not begin. */
 int inc_act_commit(struct inc_core *core, uint32_t group, uint32_t communicator);

@@ -51,8 +51,10 @@ void inc_comms_record_lost(const struct inc_core_switch *sw, bool peer_closed);
 void inc_comms_end_unmade(const struct inc_core_switch *sw);
 /* comm_report.c: the switch's machine has closed the connection. In termination mode the daemon's
  * memory has the switch's part of a communicator, so that ends with the daemon. The first function
- * reports the loss to the members of these communicators as a notice. The second one fails them,
- * because the switch has not come back. */
+ * returns whether there is such a communicator. The second one reports the loss to the members of
+ * these communicators as a notice. The third one fails them, because the switch has not come
+ * back. */
+bool inc_comms_live_in_daemon(const struct inc_core_switch *sw);
 void inc_comms_note_closed(const struct inc_core_switch *sw);
 void inc_comms_end_with_daemon(const struct inc_core_switch *sw);
 /* Frees the trees of the communicators that wait for switches, because the topology changes.

@@ -140,6 +140,20 @@ static bool lives_in_daemon(const struct inc_comm *comm, const struct inc_core_s
 	       comm->tree->nodes[inc_tree_find(comm->tree, sw->index)].mode == INC_TERMINATION;
 }
 
+bool inc_comms_live_in_daemon(const struct inc_core_switch *sw)
+{
+	const struct inc_group *group;
+	const struct inc_comm *comm;
+
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (lives_in_daemon(comm, sw))
+				return true;
+		}
+	}
+	return false;
+}
+
 void inc_comms_note_closed(const struct inc_core_switch *sw)
 {
 	const struct inc_group *group;

@@ -121,7 +121,8 @@ struct inc_core_event {
 		/* Members of CORE_EVENT_SET_MODE. The core sets *error to 0, or to -EOPNOTSUPP with
 		 * the reason in *said. */
 		struct {
-			uint32_t mode; /* enum inc_mode_of_switch, or INC_AUTO */
+			/* enum inc_mode_of_switch, INC_AUTO or INC_MODE_DEFAULT */
+			uint32_t mode;
 			int *error;
 			struct inc_err *said;
 		};

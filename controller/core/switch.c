@@ -319,6 +319,10 @@ static int welcome(struct inc_core_switch *sw, const struct inc_core_event *hell
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello)
 {
 	inc_core_timer_stop(&sw->closed);
+	if (sw->gone) {
+		sw->gone = false;
+		inc_act_store_switch(sw);
+	}
 	sw->connected = true;
 	sw->to_drop = NULL;
 	sw->since_at_ms = sw->core->now.clock_ms;
@@ -341,6 +345,12 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 	inc_comms_retry(sw->core);
 }
 
+void inc_switch_await(struct inc_core_switch *sw)
+{
+	inc_comms_note_closed(sw);
+	inc_core_timer_arm(&sw->closed, CLOSED_MS);
+}
+
 void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
 {
 	inc_comms_await_switch(sw);
@@ -354,8 +364,10 @@ void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
 	inc_comms_end_unmade(sw);
 	if (!peer_closed)
 		return;
-	inc_comms_note_closed(sw);
-	inc_core_timer_arm(&sw->closed, CLOSED_MS);
+	sw->gone = inc_comms_live_in_daemon(sw);
+	if (sw->gone)
+		inc_act_store_switch(sw);
+	inc_switch_await(sw);
 }
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)

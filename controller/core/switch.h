@@ -93,6 +93,9 @@ void inc_switch_reread(struct inc_core_switch *sw);
  * CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
 void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed);
+/* Begins the time again in which the daemon of a switch must be back, because this controller has
+ * read from the database that an earlier one has lost it. */
+void inc_switch_await(struct inc_core_switch *sw);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
 /* Lets communicators begin that wait for answers of switches, because one has stopped waiting for
  * the database (inc_comm.storing). Its requests count at its switches no longer. */
@@ -119,8 +122,8 @@ uint32_t inc_switch_setting(const struct inc_core_switch *sw);
  * reason. */
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,
 		   struct inc_err *err);
-/* Sets the switch's mode, or INC_AUTO, for a tool. Returns 0, or -EOPNOTSUPP if the switch does not
- * support the mode. */
+/* Sets the switch's mode or INC_AUTO for a tool, or takes it back with INC_MODE_DEFAULT. Returns 0,
+ * or -EOPNOTSUPP if the switch does not support the mode. */
 int inc_switch_set_mode(struct inc_core_switch *sw, uint32_t mode, struct inc_err *err);
 /* Reads from a switch's hello which modes it supports. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said);

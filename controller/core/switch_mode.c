@@ -110,14 +110,15 @@ void inc_switch_offer(struct inc_core_switch *sw)
 
 int inc_switch_set_mode(struct inc_core_switch *sw, uint32_t mode, struct inc_err *err)
 {
-	int ret = sw->connected && mode != INC_AUTO ? inc_switch_can(sw, mode, err) : 0;
+	int ret = sw->connected && mode < INC_AUTO ? inc_switch_can(sw, mode, err) : 0;
 
 	if (ret)
 		return ret;
+	sw->mode_set = mode != INC_MODE_DEFAULT;
+	sw->mode = sw->mode_set ? mode : INC_PASSTHROUGH;
 	inc_info("switch %s: communicators are made in %s mode from now on", inc_switch_name(sw),
-		 inc_mode_settings[mode]);
-	sw->mode_set = true;
-	sw->mode = mode;
+		 inc_mode_settings[inc_switch_setting(sw)]);
+	inc_act_store_switch(sw);
 	inc_switch_offer(sw);
 	return 0;
 }

@@ -43,7 +43,7 @@ static const struct inc_command commands[] = {
 	 .own = VIEW(true, incctl_print_switches, NULL)},
 	{"mode",
 	 "changes what a switch does with the communicators that are made from now on: mode SWITCH "
-	 "passthrough|termination|auto",
+	 "passthrough|termination|auto|default",
 	 .own = VIEW(true, NULL, NULL)},
 	{"connections", "queue pairs of the switches",
 	 .own = VIEW(false, incctl_print_connections, "no switch has a connection")},
@@ -162,7 +162,7 @@ static const struct inc_opt options[] = {
 	 .help = "tree: the communicator of this number alone; mode: the switch",
 	 INC_OPT_TEXT(struct settings, which, NULL)},
 	{.value = "MODE",
-	 .help = "mode: passthrough, termination or auto",
+	 .help = "mode: passthrough, termination, auto, or default to take back what was set",
 	 INC_OPT_TEXT(struct settings, mode, NULL)},
 	{},
 };
@@ -383,7 +383,8 @@ static int check_arguments(const struct inc_command *command, struct settings *s
 
 	if (is_mode(view) && (!s->which || !s->mode))
 		return inc_usage(
-			"mode needs the name of a switch, and passthrough, termination or auto");
+			"mode needs the name of a switch, and passthrough, termination, auto or "
+			"default");
 	if (is_mode(view))
 		return 0;
 	if (s->which && !tree)

@@ -246,6 +246,26 @@ static int take_member(const void *at, void *arg, struct inc_err *err)
 	return 0;
 }
 
+static int take_switch(const void *at, void *arg, struct inc_err *err)
+{
+	const struct inc_kept_switch *row = at;
+	const struct restoring *r = arg;
+	const int index = inc_topology_switch_by_name(r->core->topo, row->name);
+	struct inc_core_switch *sw;
+
+	if (index < 0)
+		return 0;
+	sw = r->core->switches[index];
+	sw->mode_set = row->mode_set;
+	sw->mode = row->mode;
+	sw->gone = row->gone;
+	if (sw->mode_set)
+		inc_info("switch %s: mode %s, which incctl mode has set", row->name,
+			 inc_mode_settings[sw->mode]);
+	inc_switch_offer(sw);
+	return 0;
+}
+
 static int known_tree(const struct kept *k, struct inc_tree **tree, struct inc_err *err)
 {
 	*tree = inc_route_known(k->nodes[0].sw);
@@ -382,6 +402,9 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 		else
 			r->n_groups++;
 	}
+	for (unsigned int s = 0; s < r->core->topo->n_switches; s++)
+		if (r->core->switches[s]->gone)
+			inc_switch_await(r->core->switches[s]);
 	return 0;
 }
 
@@ -392,6 +415,7 @@ int inc_restore(struct inc_core *core, const char *path, struct inc_store *store
 		[INC_KEPT_NUMBERS] = take_numbers, [INC_KEPT_GROUPS] = take_group,
 		[INC_KEPT_RANKS] = take_rank,      [INC_KEPT_COMMS] = take_comm,
 		[INC_KEPT_NODES] = take_node,      [INC_KEPT_MEMBERS] = take_member,
+		[INC_KEPT_SWITCHES] = take_switch,
 	};
 	struct restoring r = {.core = core, .path = path};
 	int ret = 0;

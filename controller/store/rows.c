@@ -116,6 +116,13 @@ static const struct inc_kept_column members[] = {
 	NUMBER(inc_kept_member, rail, INC_MAX_RAILS - 1),
 };
 
+static const struct inc_kept_column switches[] = {
+	TEXT(inc_kept_switch, name),
+	NUMBER(inc_kept_switch, mode_set, 1),
+	WORD(inc_kept_switch, mode, inc_mode_settings),
+	NUMBER(inc_kept_switch, gone, 1),
+};
+
 #define LAYOUT(table, row, keys)                                                          \
 	{                                                                                 \
 #table, sizeof(struct row), keys, sizeof(table) / sizeof(table[0]), table \
@@ -129,6 +136,7 @@ const struct inc_kept_layout inc_kept_layouts[INC_N_KEPT_TABLES] = {
 			    sizeof(comms) / sizeof(comms[0]), comms},
 	[INC_KEPT_NODES] = LAYOUT(nodes, inc_kept_node, 2),
 	[INC_KEPT_MEMBERS] = LAYOUT(members, inc_kept_member, 2),
+	[INC_KEPT_SWITCHES] = LAYOUT(switches, inc_kept_switch, 1),
 };
 
 uint32_t inc_kept_load(const struct inc_kept_column *column, const void *at)
@@ -157,13 +165,15 @@ void inc_kept_set(const struct inc_kept_column *column, void *at, uint32_t value
 	}
 }
 
-void inc_kept_key_text(const struct inc_kept_column *c, uint32_t value,
+void inc_kept_key_text(const struct inc_kept_column *c, const void *at,
 		       char text[INC_KEPT_KEY_BYTES])
 {
-	if (c->kind == INC_KEPT_WORD)
-		snprintf(text, INC_KEPT_KEY_BYTES, "%s", c->words[value]);
+	if (c->kind == INC_KEPT_TEXT)
+		snprintf(text, INC_KEPT_KEY_BYTES, "%s", (const char *)at);
+	else if (c->kind == INC_KEPT_WORD)
+		snprintf(text, INC_KEPT_KEY_BYTES, "%s", c->words[inc_kept_load(c, at)]);
 	else
-		snprintf(text, INC_KEPT_KEY_BYTES, "%u", value);
+		snprintf(text, INC_KEPT_KEY_BYTES, "%u", inc_kept_load(c, at));
 }
 
 static json_t *value_of(const struct inc_kept_column *c, const void *row)

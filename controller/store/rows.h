@@ -28,6 +28,7 @@ enum inc_kept_table {
 	INC_KEPT_COMMS,
 	INC_KEPT_NODES,
 	INC_KEPT_MEMBERS,
+	INC_KEPT_SWITCHES,
 	INC_N_KEPT_TABLES
 };
 
@@ -108,6 +109,15 @@ struct inc_kept_member {
 	struct inc_kept_end own, peer;
 };
 
+/* A switch about which a later controller must know something. */
+struct inc_kept_switch {
+	char name[INC_TOPO_NAME_MAX];
+	uint32_t mode_set; /* 1: a tool has set the mode */
+	uint32_t mode;     /* enum inc_mode_of_switch, or INC_AUTO */
+	/* 1: its machine has closed the connection, while communicators lived in its daemon */
+	uint32_t gone;
+};
+
 enum inc_kept_column_kind { INC_KEPT_NUMBER, INC_KEPT_WORD, INC_KEPT_TEXT };
 struct inc_kept_column {
 	const char *name;
@@ -132,9 +142,9 @@ extern const struct inc_kept_layout inc_kept_layouts[INC_N_KEPT_TABLES];
 uint32_t inc_kept_load(const struct inc_kept_column *column, const void *at);
 void inc_kept_set(const struct inc_kept_column *column, void *at, uint32_t value);
 
-/* Writes the text of a key column's value. */
+/* Writes the text of a key column's value, which is at this place. */
 #define INC_KEPT_KEY_BYTES 40
-void inc_kept_key_text(const struct inc_kept_column *column, uint32_t value,
+void inc_kept_key_text(const struct inc_kept_column *column, const void *at,
 		       char text[INC_KEPT_KEY_BYTES]);
 /* Makes the list of a row's values, in the order of its columns. NULL: no memory. */
 json_t *inc_kept_row_json(enum inc_kept_table table, const void *row);

@@ -33,7 +33,7 @@ int inc_store_put(struct inc_store *store, enum inc_kept_table table, const void
 	return store->ops->put(store, table, row, err);
 }
 
-int inc_store_drop(struct inc_store *store, enum inc_kept_table table, uint32_t key,
+int inc_store_drop(struct inc_store *store, enum inc_kept_table table, const void *key,
 		   struct inc_err *err)
 {
 	return store->ops->drop(store, table, key, err);

@@ -42,8 +42,8 @@ void inc_store_rollback(struct inc_store *store);
 /* Writes a row into a table, in place of the row with the same keys. */
 int inc_store_put(struct inc_store *store, enum inc_kept_table table, const void *row,
 		  struct inc_err *err);
-/* Removes the rows of a table that have this first key. */
-int inc_store_drop(struct inc_store *store, enum inc_kept_table table, uint32_t key,
+/* Removes the rows of a table whose first key has the value at this place. */
+int inc_store_drop(struct inc_store *store, enum inc_kept_table table, const void *key,
 		   struct inc_err *err);
 /* Removes all rows of all tables. */
 int inc_store_clear(struct inc_store *store, struct inc_err *err);

@@ -78,9 +78,7 @@ static int etcd_put(struct inc_store *base, enum inc_kept_table table, const voi
 
 	for (unsigned int i = 0; i < layout->n_keys; i++)
 		inc_kept_key_text(&layout->columns[i],
-				  inc_kept_load(&layout->columns[i],
-						(const char *)row + layout->columns[i].offset),
-				  key[i]);
+				  (const char *)row + layout->columns[i].offset, key[i]);
 	if (remember(s, table, key[0]))
 		return no_memory(err);
 	rows = json_object_get(s->tables[table], key[0]);
@@ -92,7 +90,7 @@ static int etcd_put(struct inc_store *base, enum inc_kept_table table, const voi
 										: 0;
 }
 
-static int etcd_drop(struct inc_store *base, enum inc_kept_table table, uint32_t key,
+static int etcd_drop(struct inc_store *base, enum inc_kept_table table, const void *key,
 		     struct inc_err *err)
 {
 	struct etcd_store *s = etcd_of(base);
@@ -535,9 +533,11 @@ static int complete(struct reading *r, struct inc_err *err)
 	return ret ?: delete_change(r->s, err);
 }
 
+/* Checks that this controller understands the keys. Version 4, the first one in an etcd, only lacks
+ * the table of switches, so nothing has to be converted. */
 static int check_version(const struct reading *r, struct inc_err *err)
 {
-	if (!r->any || strcmp(r->version, VERSION) == 0)
+	if (!r->any || strcmp(r->version, VERSION) == 0 || strcmp(r->version, "4") == 0)
 		return 0;
 	if (!*r->version)
 		return wrong_key(r, "version", "it is missing, so the keys are another program's",
@@ -561,7 +561,7 @@ static int load(struct etcd_store *s, bool *fresh, struct inc_err *err)
 		r.change = false;
 		ret = ret ?: read_all(&r, err);
 	}
-	if (!ret && *fresh)
+	if (!ret && strcmp(r.version, VERSION) != 0)
 		ret = write_key(s, "version", VERSION, err);
 	json_decref(r.part);
 	return ret;

@@ -64,12 +64,24 @@ static int add_rails(struct inc_sqlite *store, struct inc_err *err)
 			       "cannot be converted", err);
 }
 
+/* Converts a database of version 4 to version 5, which has what tools have set for switches. */
+static int add_switches(struct inc_sqlite *store, struct inc_err *err)
+{
+	return inc_sqlite_exec(
+		store,
+		"CREATE TABLE switches (name TEXT NOT NULL, mode_set INTEGER NOT NULL, "
+		"mode TEXT NOT NULL, gone INTEGER NOT NULL, PRIMARY KEY (name)) "
+		"WITHOUT ROWID",
+		"cannot be converted", err);
+}
+
 /* steps[v] converts a database of version v to the next one. All steps that a file needs are done
  * in one transaction. */
 static int (*const steps[INC_STORE_VERSION])(struct inc_sqlite *store, struct inc_err *err) = {
 	[1] = rename_ends,
 	[2] = add_leaders,
 	[3] = add_rails,
+	[4] = add_switches,
 };
 
 /* Reads a number from the database by an SQL statement, such as a pragma. Returns -1 after an

@@ -14,8 +14,8 @@
 
 /* The version of the schema, which a file has as its user_version, and an etcd in a key. A table or
  * column that is new, gone or renamed makes the next version, with a step that converts a database
- * of the version before (store_open.c for a file; store_etcd.c has none yet). */
-#define INC_STORE_VERSION 4
+ * of the version before (store_open.c for a file; check_version() in store_etcd.c for an etcd). */
+#define INC_STORE_VERSION 5
 
 /* The functions of a kind of databases, with the rules of store.h. */
 struct inc_store_ops {
@@ -25,7 +25,7 @@ struct inc_store_ops {
 	void (*rollback)(struct inc_store *store);
 	int (*put)(struct inc_store *store, enum inc_kept_table table, const void *row,
 		   struct inc_err *err);
-	int (*drop)(struct inc_store *store, enum inc_kept_table table, uint32_t key,
+	int (*drop)(struct inc_store *store, enum inc_kept_table table, const void *key,
 		    struct inc_err *err);
 	int (*clear)(struct inc_store *store, struct inc_err *err);
 	int (*each)(struct inc_store *store, enum inc_kept_table table, inc_store_row fn, void *arg,

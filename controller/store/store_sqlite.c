@@ -144,15 +144,16 @@ static int sqlite_put(struct inc_store *base, enum inc_kept_table table, const v
 	return run(store, stmt, layout->name, err);
 }
 
-static int sqlite_drop(struct inc_store *base, enum inc_kept_table table, uint32_t key,
+static int sqlite_drop(struct inc_store *base, enum inc_kept_table table, const void *key,
 		       struct inc_err *err)
 {
 	struct inc_sqlite *store = sqlite(base);
 	sqlite3_stmt *stmt = statement(store, &store->drop[table], table, form_drop);
+	const struct inc_kept_column *column = &inc_kept_layouts[table].columns[0];
 
 	if (!stmt)
 		return inc_sqlite_error(store, inc_kept_layouts[table].name, err);
-	sqlite3_bind_int64(stmt, 1, key);
+	bind_column(stmt, 0, column, (const char *)key - column->offset);
 	return run(store, stmt, inc_kept_layouts[table].name, err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes rows of groups and communicators as they are now. Called by persist.c inside a
+/* Writes rows of groups, communicators and switches as they are now. Called by persist.c inside a
  * transaction. An object that has ended since it changed is not written, because its removal
  * follows. */
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "controller/core/comm.h"
 #include "controller/core/core.h"
 #include "controller/core/group.h"
+#include "controller/core/switch.h"
 #include "controller/store/store_priv.h"
 
 static int put_rank(struct inc_store *store, const struct inc_member *member, struct inc_err *err)
@@ -154,6 +155,21 @@ static int put_comm(struct inc_store *store, const struct inc_comm *comm, bool w
 	return ret;
 }
 
+/* Writes the row of a switch, or removes it if it has nothing to say. */
+static int put_switch(struct inc_store *store, const struct inc_core_switch *sw,
+		      struct inc_err *err)
+{
+	struct inc_kept_switch row = {
+		.mode_set = sw->mode_set,
+		.mode = sw->mode,
+		.gone = sw->gone,
+	};
+
+	strcpy(row.name, inc_switch_name(sw));
+	return row.mode_set || row.gone ? inc_store_put(store, INC_KEPT_SWITCHES, &row, err)
+					: inc_store_drop(store, INC_KEPT_SWITCHES, row.name, err);
+}
+
 int inc_rows_write_numbers(struct inc_store *store, const struct inc_core *core,
 			   struct inc_err *err)
 {
@@ -172,6 +188,8 @@ int inc_rows_write_all(struct inc_store *store, const struct inc_core *core, str
 	const struct inc_comm *comm;
 	int ret = inc_store_clear(store, err);
 
+	for (unsigned int s = 0; !ret && s < core->topo->n_switches; s++)
+		ret = put_switch(store, core->switches[s], err);
 	LIST_FOREACH (group, &core->groups, entry) {
 		ret = ret ?: put_group(store, group, err);
 		ret = ret ?: put_ranks(store, group, err);
@@ -187,7 +205,7 @@ static int drop(struct inc_store *store, const enum inc_kept_table *tables, size
 	int ret = 0;
 
 	for (size_t i = 0; !ret && i < n; i++)
-		ret = inc_store_drop(store, tables[i], number, err);
+		ret = inc_store_drop(store, tables[i], &number, err);
 	return ret;
 }
 
@@ -197,6 +215,14 @@ static int put_comm_change(struct inc_store *store, struct inc_core *core,
 	const struct inc_comm *comm = inc_comm_find(core, change->of);
 
 	return comm ? put_comm(store, comm, change->stored == STORED_COMM, err) : 0;
+}
+
+static int put_switch_change(struct inc_store *store, const struct inc_core *core, const char *name,
+			     struct inc_err *err)
+{
+	const int sw = inc_topology_switch_by_name(core->topo, name);
+
+	return sw < 0 ? 0 : put_switch(store, core->switches[sw], err);
 }
 
 int inc_rows_write_change(struct inc_store *store, struct inc_core *core,
@@ -221,6 +247,8 @@ int inc_rows_write_change(struct inc_store *store, struct inc_core *core,
 		return group ? put_ranks(store, group, err) : 0;
 	case STORED_RANK:
 		return group ? put_rank(store, &group->members[change->rank], err) : 0;
+	case STORED_SWITCH:
+		return put_switch_change(store, core, (const char *)change->payload, err);
 	}
 	return 0;
 }

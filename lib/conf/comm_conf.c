@@ -8,7 +8,9 @@
 const char *const inc_byte_orders[] = {"little", "network", NULL};
 #define MODE_NAMES [INC_PASSTHROUGH] = "passthrough", [INC_TERMINATION] = "termination"
 const char *const inc_modes_of_switch[] = {MODE_NAMES, NULL};
-const char *const inc_mode_settings[] = {MODE_NAMES, [INC_AUTO] = "auto", NULL};
+#define MODE_SETTINGS MODE_NAMES, [INC_AUTO] = "auto"
+const char *const inc_mode_settings[] = {MODE_SETTINGS, NULL};
+const char *const inc_mode_orders[] = {MODE_SETTINGS, [INC_MODE_DEFAULT] = "default", NULL};
 const char *const inc_float_forms[] = {
 	[INC_FLOATS_FIXED] = "fixed", [INC_FLOATS_NATIVE] = "native", NULL};
 const char *const inc_endpoint_kinds[] = {

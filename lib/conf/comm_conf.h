@@ -44,6 +44,8 @@ enum inc_mode_of_switch { INC_PASSTHROUGH, INC_TERMINATION, INC_N_MODES };
 /* A topology or a tool sets one of these modes for a switch, or INC_AUTO. With INC_AUTO the
  * controller chooses the mode for each communicator (controller/core/comm_choice.c). */
 enum { INC_AUTO = INC_N_MODES };
+/* A tool can also take back what it has set. */
+enum { INC_MODE_DEFAULT = INC_AUTO + 1 };
 
 /* The limit of a communicator's children at a switch. INC_AUTO has that of termination mode. */
 static inline uint32_t inc_most_children(enum inc_mode_of_switch mode)
@@ -132,6 +134,7 @@ struct inc_comm_conf {
 extern const char *const inc_byte_orders[];
 extern const char *const inc_modes_of_switch[];
 extern const char *const inc_mode_settings[]; /* the modes and INC_AUTO */
+extern const char *const inc_mode_orders[];   /* these and INC_MODE_DEFAULT */
 extern const char *const inc_float_forms[];
 extern const char *const inc_endpoint_kinds[];
 /* Returns the kind of endpoint for a member's transport, by the transport's name in "C"

@@ -15,7 +15,7 @@ from libtest import BUILD, Failure, scratch
 FAULT = os.path.join(BUILD, "selftests/control/inc-controller-fault")
 # Used to read databases that may be damaged.
 SAN = os.path.join(BUILD, "selftests/control/inc-controller-san")
-TABLES = ("groups", "ranks", "communicators", "nodes", "members")
+TABLES = ("groups", "ranks", "communicators", "nodes", "members", "switches")
 
 
 CLUSTER = None  # the etcd that has the databases; None: they are files

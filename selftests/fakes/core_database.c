@@ -13,15 +13,22 @@ static struct {
 	unsigned int n;
 } tables[INC_N_KEPT_TABLES];
 
-static const uint32_t *key_of(enum inc_kept_table table, const void *row, unsigned int key)
+static const void *key_of(enum inc_kept_table table, const void *row, unsigned int key)
 {
-	return (const uint32_t *)((const char *)row + inc_kept_layouts[table].columns[key].offset);
+	return (const char *)row + inc_kept_layouts[table].columns[key].offset;
+}
+
+static bool same_key(enum inc_kept_table table, unsigned int key, const void *a, const void *b)
+{
+	const struct inc_kept_column *column = &inc_kept_layouts[table].columns[key];
+
+	return column->kind == INC_KEPT_TEXT ? !strcmp(a, b) : !memcmp(a, b, sizeof(uint32_t));
 }
 
 static bool same(enum inc_kept_table table, const void *a, const void *b)
 {
 	for (unsigned int k = 0; k < inc_kept_layouts[table].n_keys; k++) {
-		if (*key_of(table, a, k) != *key_of(table, b, k))
+		if (!same_key(table, k, key_of(table, a, k), key_of(table, b, k)))
 			return false;
 	}
 	return true;
@@ -52,11 +59,11 @@ int inc_store_put(struct inc_store *store, enum inc_kept_table table, const void
 	return 0;
 }
 
-int inc_store_drop(struct inc_store *store, enum inc_kept_table table, uint32_t key,
+int inc_store_drop(struct inc_store *store, enum inc_kept_table table, const void *key,
 		   struct inc_err *err)
 {
 	for (unsigned int i = tables[table].n; i-- > 0;) {
-		if (*key_of(table, tables[table].rows[i], 0) == key)
+		if (same_key(table, 0, key_of(table, tables[table].rows[i], 0), key))
 			drop(table, i);
 	}
 	return 0;
@@ -94,7 +101,7 @@ unsigned int store_rows(enum inc_kept_table table)
 bool store_has(enum inc_kept_table table, uint32_t key)
 {
 	for (unsigned int i = 0; i < tables[table].n; i++) {
-		if (*key_of(table, tables[table].rows[i], 0) == key)
+		if (same_key(table, 0, key_of(table, tables[table].rows[i], 0), &key))
 			return true;
 	}
 	return false;
