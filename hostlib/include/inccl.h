@@ -10,8 +10,7 @@
  * sends the sum to the ranks that want it. A *group* is the ranks of a job, and a controller knows
  * it by the job's name. A *communicator* is one RoCEv2 connection from each rank to its switch, or
  * several beside each other, its *channels*. Collectives run on it, in the same order on every
- * rank. A group can be made of a part of another group's ranks, of those left after a loss, or of
- * more ranks.
+ * rank. A group can be made of some of another group's ranks, of survivors, or of more ranks.
  *
  *	struct inccl_group *group;
  *	struct inccl_communicator *comm;
@@ -104,8 +103,7 @@
  * INCCL_KEY	File with the key that proves to the controller, by TLS 1.3, who this rank is
  *		(docs/control.md, "Keys").
  * INCCL_TLS_CERT, INCCL_TLS_CERT_KEY, INCCL_TLS_CA
- *		Instead of a key: a certificate, its private key, and the CA of the controller's
- *		certificate, as PEM files.
+ *		Instead of a key: PEM files of a certificate, its private key, and the peer's CA.
  * INCCL_JOB	Name of the job, the same on every rank.
  * INCCL_RANK, INCCL_WORLD_SIZE	This rank, and the number of ranks.
  * INCCL_ADDR, INCCL_IFNAME	Own address on the fabric, or its interface. Default: all NICs.
@@ -114,8 +112,7 @@
  * INCCL_CHANNELS	Channels of every communicator, 1 to 16. By default the controller chooses.
  * INCCL_USE	Use of communicators, such as "float32,16M" (inccl_communicator_create()).
  * INCCL_START_PSN	First packet sequence number of communicators, for tests. Default: random.
- * INCCL_POLL_US	Microseconds for which a waiting call polls before it sleeps, where
- *		that pays (default 50). 0: it sleeps at once.
+ * INCCL_POLL_US	Microseconds for which a waiting call polls first (default 50; 0: none).
  * INCCL_NODE	off: ranks of one machine share no memory (no_node).
  * INCCL_DEBUG	1: the library prints its decisions to stderr.
  *
@@ -384,16 +381,14 @@ struct inccl_communicator_opts {
 	/* Time until all ranks have their connection. Default: 70000. If the process stands still,
 	 * at most one second of that time counts. */
 	unsigned int create_timeout_ms;
-	/* NULL, or room for one line that explains a failed creation, or why a communicator that
-	 * was created has fewer channels than the controller meant it to have */
+	/* NULL, or room for one line that explains a failed creation, or missing channels */
 	char *error;
 	size_t error_size; /* bytes */
 	/* Settings of the verbs transport, "key=value,...". They override those of the variable
 	 * INCCL_VERBS, which has the same form. docs/verbs.md lists them. */
 	const char *verbs;
-	/* Byte order of elements on the wire, the same on every rank. If it is not the machine's
-	 * order, each collective converts its packets in the library's own memory, one window of
-	 * packets for all collectives. */
+	/* Byte order of elements on the wire, the same on every rank. If it is not the machine's,
+	 * packets are converted in the library's own memory, one window for all collectives. */
 	enum inccl_byte_order byte_order;
 	unsigned int unused; /* padding of earlier versions, which may have any value */
 	/* Number of channels, 1 to 16. Each counts towards quotas like a communicator. The least
@@ -405,6 +400,12 @@ struct inccl_communicator_opts {
 	 * K, M or G, and optionally names of types and operators, and "write" for RDMA WRITE:
 	 * "float32,16M", "int32,4K,write". Ranks may differ. Default: large vectors of floats. */
 	const char *use;
+	/* The communicator fails if its switch leaves unanswered, for so long, what is sent to it
+	 * again and again. A late rank does not cause that. Default, and with verbs: no limit. */
+	unsigned int silence_ms;
+	/* 1: inccl_test() and the starts return -EAGAIN where they would wait, for however short a
+	 * time, for a thread of the library. Calls by which the communicator fails may wait. */
+	unsigned int no_wait;
 };
 
 int inccl_communicator_create(struct inccl_group *group, const struct inccl_communicator_opts *opts,
@@ -611,8 +612,8 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * -EINVAL	NULL for a buffer that is needed, buffers that overlap, too many elements, or a size
  *		of @opts that is not a size of the struct.
  * -E2BIG	An option that this library does not know.
- * -EOPNOTSUPP	A type, operator or mode that the library does not offer, or not for floats, or not
- *		in this mode of the switches.
+ * -EOPNOTSUPP	A type, operator or mode that is not offered, or not by switches in this mode.
+ * -EAGAIN	no_wait is set, and the start would have to wait.
  * -ENOMEM, -EFAULT	Memory that cannot be allocated, or registered with the device.
  *
  * Any other error is the communicator's, and final:

@@ -149,8 +149,6 @@ static int new_request(struct inccl_communicator *comm, const struct inccl_plan 
 		ret = inccl_floats_prepare(req, plan, opts, err);
 	else
 		inccl_data_prepare(req, plan);
-	if (!ret && inccl_uses_bounce(req) && inccl_bounce_make(comm))
-		ret = inc_err_set(err, ENOMEM, "no memory for messages under way");
 	if (ret)
 		inccl_request_free(req);
 	else
@@ -286,63 +284,62 @@ static void launch(struct inccl_request *req, bool waits)
 		inccl_comm_leave(comm);
 }
 
-/* Starts one part of a cut collective. If its channel has failed since the part was admitted, the
- * part ends with the channel's error. */
-static void launch_part(struct inccl_request *part, bool waits)
+/* Locks a communicator. Returns false if that would have to wait, and the caller must not. */
+static bool lock_comm(struct inccl_communicator *comm, bool may_wait)
 {
-	pthread_mutex_lock(&part->comm->lock);
-	if (part->comm->error) {
-		part->done = true;
-		part->result = -part->comm->error;
-		enqueue(part->comm, part);
-	} else {
-		launch(part, waits);
-	}
-	pthread_mutex_unlock(&part->comm->lock);
+	if (may_wait || !comm->settings.no_wait)
+		return !pthread_mutex_lock(&comm->lock);
+	return !pthread_mutex_trylock(&comm->lock);
 }
 
-/* Starts a collective that is cut into parts. Either all parts start, or none. */
-static int submit_parts(struct inccl_request *req, bool waits, struct inc_err *err)
+static void unlock_parts(struct inccl_request *req, const struct inccl_request *end)
 {
-	struct inccl_request *part, *other;
-	int ret;
-
-	for (part = req; part; part = part->part) {
-		pthread_mutex_lock(&part->comm->lock);
-		ret = admit(part, err);
-		pthread_mutex_unlock(&part->comm->lock);
-		if (ret)
-			goto withdraw;
-	}
-	/* channel 0 is last, because this thread serves it from then on */
-	for (part = req->part; part; part = part->part)
-		launch_part(part, false);
-	launch_part(req, waits);
-	return 0;
-
-withdraw:
-	for (other = req; other != part; other = other->part) {
-		pthread_mutex_lock(&other->comm->lock);
-		unmap_buffers(other);
-		pthread_mutex_unlock(&other->comm->lock);
-	}
-	inccl_channels_spread(part->comm);
-	return ret;
+	for (; req != end; req = req->part)
+		pthread_mutex_unlock(&req->comm->lock);
 }
 
+/* Locks the communicators of all parts of a request, in the order of their channels. Returns false
+ * and locks none if that would have to wait, and the caller must not. */
+static bool lock_parts(struct inccl_request *req, bool may_wait)
+{
+	struct inccl_request *part = req;
+
+	while (part && lock_comm(part->comm, may_wait))
+		part = part->part;
+	if (part)
+		unlock_parts(req, part);
+	return !part;
+}
+
+/* Starts a collective. If it is cut into parts, either all parts start, or none. */
 static int submit(struct inccl_request *req, bool waits, struct inc_err *err)
 {
-	struct inccl_communicator *comm = req->comm;
-	int ret;
+	struct inccl_request *part, *refused = NULL;
+	int ret = 0;
 
-	if (req->part)
-		return submit_parts(req, waits, err);
-	pthread_mutex_lock(&comm->lock);
-	ret = admit(req, err);
-	if (!ret)
-		launch(req, waits);
-	pthread_mutex_unlock(&comm->lock);
-	return ret;
+	if (!lock_parts(req, waits))
+		return -EAGAIN;
+	for (part = req; part && !refused; part = part->part) {
+		ret = admit(part, err);
+		if (ret)
+			refused = part;
+	}
+	if (refused) {
+		for (part = req; part != refused; part = part->part)
+			unmap_buffers(part);
+		unlock_parts(req, NULL);
+		if (req->part)
+			inccl_channels_spread(refused->comm);
+		return ret;
+	}
+	/* channel 0 is last, because this thread serves it from then on */
+	for (part = req->part; part; part = part->part) {
+		launch(part, false);
+		pthread_mutex_unlock(&part->comm->lock);
+	}
+	launch(req, waits);
+	pthread_mutex_unlock(&req->comm->lock);
+	return 0;
 }
 
 /* Fails the communicator because this rank's values cannot be sent. Otherwise the other ranks would
@@ -430,7 +427,7 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 		*out = req;
 	else
 		free_parts(req);
-	if (ret && comm->channels > 1)
+	if (ret && ret != -EAGAIN && comm->channels > 1)
 		inccl_channels_spread(comm);
 	if (ret && err.msg[0]) {
 		inccl_log_line(comm->group->log, "communicator %lld: %s refused: %s", comm->number,
@@ -443,7 +440,7 @@ static int start(struct inccl_communicator *comm, const struct inccl_call *call,
 
 /* Returns whether all parts of a cut collective are done, and their first error. If a channel has
  * failed, this fails the others, so that no part goes on. */
-static bool parts_done(struct inccl_request *req, int *result)
+static bool parts_done(struct inccl_request *req, bool may_wait, int *result)
 {
 	struct inccl_request *part;
 	bool done = true;
@@ -451,7 +448,10 @@ static bool parts_done(struct inccl_request *req, int *result)
 
 	*result = 0;
 	for (part = req; part; part = part->part) {
-		pthread_mutex_lock(&part->comm->lock);
+		if (!lock_comm(part->comm, may_wait)) {
+			done = false;
+			continue;
+		}
 		done &= part->done;
 		one = part->done ? part->result : 0;
 		pthread_mutex_unlock(&part->comm->lock);
@@ -463,21 +463,23 @@ static bool parts_done(struct inccl_request *req, int *result)
 }
 
 /* Does the same as collect() for a cut collective. The caller holds no lock. */
-static int collect_parts(struct inccl_request *req)
+static int collect_parts(struct inccl_request *req, bool may_wait)
 {
 	struct inccl_log *log = req->comm->group->log;
-	struct inccl_request *next;
+	struct inccl_request *part, *next;
 	int result;
 
-	if (!parts_done(req, &result) && (!result || !parts_done(req, &result))) {
+	if ((!parts_done(req, may_wait, &result) &&
+	     (!result || !parts_done(req, may_wait, &result))) ||
+	    !lock_parts(req, may_wait)) {
 		inccl_log_deliver(log);
 		return -EAGAIN;
 	}
+	for (part = req; part; part = part->part)
+		withdraw(part);
+	unlock_parts(req, NULL);
 	for (; req; req = next) {
 		next = req->part;
-		pthread_mutex_lock(&req->comm->lock);
-		withdraw(req);
-		pthread_mutex_unlock(&req->comm->lock);
 		if (!result)
 			inccl_data_finish(req);
 		inccl_request_free(req);
@@ -488,7 +490,7 @@ static int collect_parts(struct inccl_request *req)
 
 /* Ends a call of the user: unlocks the communicator, and returns the request's result if it is
  * done, or -EAGAIN if it is not. */
-static int collect(struct inccl_request *req)
+static int collect(struct inccl_request *req, bool may_wait)
 {
 	struct inccl_communicator *comm = req->comm;
 	bool done = req->done;
@@ -496,7 +498,7 @@ static int collect(struct inccl_request *req)
 
 	if (req->part) {
 		pthread_mutex_unlock(&comm->lock);
-		return collect_parts(req);
+		return collect_parts(req, may_wait);
 	}
 	if (done) {
 		result = req->result;
@@ -522,7 +524,7 @@ static void wait_for_parts(struct inccl_request *req, uint64_t deadline_ns, int 
 	int result;
 
 	pthread_mutex_unlock(&req->comm->lock);
-	parts_done(req, &result);
+	parts_done(req, true, &result);
 	for (part = req->part; part; part = part->part) {
 		pthread_mutex_lock(&part->comm->lock);
 		inccl_comm_drive(part->comm, part, deadline_ns, cancel_state);
@@ -541,13 +543,14 @@ int inccl_test(struct inccl_request *req)
 	comm = req->comm;
 	if (inccl_is_inherited(comm->group))
 		return -ECHILD;
-	pthread_mutex_lock(&comm->lock);
+	if (!lock_comm(comm, false))
+		return -EAGAIN;
 	if (!req->done && comm->driver != DRIVER_WAITER) {
 		inccl_comm_enter(comm);
 		inccl_comm_advance(comm);
 		inccl_comm_leave(comm);
 	}
-	return collect(req);
+	return collect(req, false);
 }
 
 int inccl_wait(struct inccl_request *req, int timeout_ms)
@@ -572,7 +575,7 @@ int inccl_wait(struct inccl_request *req, int timeout_ms)
 	}
 	if (req->done && req->part)
 		wait_for_parts(req, deadline_ns, cancel_state);
-	return collect(req);
+	return collect(req, true);
 }
 
 int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_call *call,

@@ -64,7 +64,8 @@ int inccl_comm_check_opts(struct inccl_communicator_opts *opts, struct inc_err *
 	if (opts->window > INC_MAX_SLOTS / packets)
 		return inc_err_set(err, EINVAL, "window %u of %u packets: at most %d packets",
 				   opts->window, packets, INC_MAX_SLOTS);
-	if (opts->timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX)
+	if (opts->timeout_ms > INT32_MAX || opts->create_timeout_ms > INT32_MAX ||
+	    opts->silence_ms > INT32_MAX)
 		return inc_err_set(err, EINVAL, "timeouts: at most %d ms", INT32_MAX);
 	if (!knows_transport(opts->transport))
 		return inc_err_set(err, EINVAL, "transport %d is unknown", opts->transport);

@@ -286,8 +286,9 @@ struct inccl_communicator {
 	 * the peer was not silent then. */
 	struct inc_awake awake;
 	/* Time at which something last arrived, or work began, on the clock `awake`. */
-	uint64_t moved_at_ns;
-	uint64_t moved_mark;
+	uint64_t moved_at_ns, moved_mark;
+	/* time on that clock when the peer was last not silent, and its figures then (stall.c) */
+	uint64_t heard_at_ns, answers_mark, timeouts_mark;
 	/* The last result arrived when the endpoint had completed result_mark messages, at
 	 * result_at_ns on the clock `awake`. Since then it has made wait_reports reports. In
 	 * channel 0 any channel sets waited_at_ns atomically when it logs a wait. */

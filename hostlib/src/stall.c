@@ -100,6 +100,41 @@ static void report_wait(struct inccl_communicator *comm, uint64_t now_ns)
 		inccl_node_needs_network(comm->group) ? "; incctl waiting names the rank" : "");
 }
 
+/* Whether the peer has answered nothing for too long, although the same was sent to it again and
+ * again. If only other ranks are late, the peer acknowledges, and nothing is sent again. */
+static bool is_silent(struct inccl_communicator *comm, uint64_t now_ns)
+{
+	struct inc_channel_figures f;
+	uint64_t answers, since_at_ns;
+
+	if (!comm->settings.silence_ms)
+		return false;
+	comm->ep->ops->figures(comm->ep->ch, &f);
+	answers = f.rx_packets + f.duplicates + f.acks_received + f.naks_received + f.rnrs_received;
+	if (!comm->head || answers != comm->answers_mark || f.timeouts == comm->timeouts_mark) {
+		comm->answers_mark = answers;
+		comm->timeouts_mark = f.timeouts;
+		comm->heard_at_ns = now_ns;
+		return false;
+	}
+	/* an idle communicator does not listen, so its silence begins with the oldest request */
+	since_at_ns = comm->head->begun_at_ns;
+	if (since_at_ns < comm->heard_at_ns)
+		since_at_ns = comm->heard_at_ns;
+	return inc_awake_past(&comm->awake, since_at_ns,
+			      comm->settings.silence_ms * INC_NSEC_PER_MSEC);
+}
+
+static void fail_silent(struct inccl_communicator *comm)
+{
+	char text[sizeof(comm->error_text)], what[300];
+
+	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
+	snprintf(text, sizeof(text), "%s: it has answered nothing for %u ms: %s", comm->peer,
+		 comm->settings.silence_ms, what);
+	inccl_comm_fail_locked(comm, ETIMEDOUT, -1, text);
+}
+
 void inccl_comm_check_stall(struct inccl_communicator *comm)
 {
 	char text[sizeof(comm->error_text)], what[300];
@@ -108,6 +143,10 @@ void inccl_comm_check_stall(struct inccl_communicator *comm)
 	size_t n;
 
 	report_wait(comm, now);
+	if (is_silent(comm, now)) {
+		fail_silent(comm);
+		return;
+	}
 	if (mark != comm->moved_mark || !comm->head) {
 		comm->moved_mark = mark;
 		comm->moved_at_ns = now;

@@ -295,12 +295,73 @@ static void network(void **state)
 				       .byte_order = INCCL_ORDER_NETWORK});
 }
 
+/* With no_wait set, a start and a test do not wait for the communicator's lock. Another thread may
+ * have it for as long as that thread is without a CPU. */
+static void no_wait(void **state)
+{
+	const int32_t send = 5;
+	int32_t recv[RANKS] = {0};
+	struct inccl_request *req[FAKE_SWITCH_RANKS] = {NULL};
+	struct inccl_communicator *comm;
+
+	fake_switch_up(
+		&sw, &(struct fake_switch_conf){.ranks = RANKS, .window = 1, .message_packets = 1});
+	comm = sw.rank[0].comm;
+	comm->settings.no_wait = 1;
+	pthread_mutex_lock(&comm->lock);
+	assert_int_equal(inccl_allreduce_start(comm, &send, &recv[0], 1, INCCL_INT32, INCCL_SUM,
+					       NULL, &req[0]),
+			 -EAGAIN);
+	assert_null(req[0]);
+	pthread_mutex_unlock(&comm->lock);
+	for (unsigned int r = 0; r < RANKS; r++)
+		while (inccl_allreduce_start(sw.rank[r].comm, &send, &recv[r], 1, INCCL_INT32,
+					     INCCL_SUM, NULL, &req[r]))
+			assert_int_equal(r, 0);
+	pthread_mutex_lock(&comm->lock);
+	assert_int_equal(inccl_test(req[0]), -EAGAIN);
+	pthread_mutex_unlock(&comm->lock);
+	fake_switch_finish(&sw, req);
+	for (unsigned int r = 0; r < RANKS; r++)
+		assert_int_equal(recv[r], RANKS * send);
+	fake_switch_down(&sw);
+}
+
+/* With silence_ms set, a rank whose switch answers nothing fails soon. A rank that waits for others
+ * does not, because the switch acknowledges what it sends. */
+static void silence(void **state)
+{
+	const int32_t send = 5;
+	int32_t recv;
+	struct inccl_request *req = NULL;
+	struct inccl_communicator *comm;
+	uint64_t began_at_ns;
+	int ret;
+
+	fake_switch_up(
+		&sw, &(struct fake_switch_conf){.ranks = RANKS, .window = 1, .message_packets = 1});
+	comm = sw.rank[0].comm;
+	comm->settings.silence_ms = 200;
+	comm->timeouts_mark = 1; /* the timer ran out while the communicator was idle */
+	sw.rank[0].ended = -ETIMEDOUT;
+	began_at_ns = inc_now_ns();
+	assert_int_equal(
+		inccl_allreduce_start(comm, &send, &recv, 1, INCCL_INT32, INCCL_SUM, NULL, &req),
+		0);
+	do
+		ret = inccl_test(req);
+	while (ret == -EAGAIN);
+	assert_int_equal(ret, -ETIMEDOUT);
+	assert_true(inc_now_ns() - began_at_ns >= 200 * INC_NSEC_PER_MSEC);
+	assert_non_null(strstr(inccl_communicator_error(comm), "it has answered nothing for 200"));
+	fake_switch_down(&sw);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_packet),
-		cmocka_unit_test(windows),
-		cmocka_unit_test(network),
+		cmocka_unit_test(no_wait), cmocka_unit_test(silence), cmocka_unit_test(one_packet),
+		cmocka_unit_test(windows), cmocka_unit_test(network),
 	};
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

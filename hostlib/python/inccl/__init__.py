@@ -451,7 +451,8 @@ class Group(Shared):
 
     def communicator(self, *, transport: Transport = Transport.AUTO, payload: int = 0, message_packets: int = 0, window: int = 0,
                      timeout_ms: int = 0, create_timeout_ms: int = 0, verbs: Optional[str] = None,
-                     byte_order: Order = Order.LITTLE, channels: int = 0, use: Optional[str] = None) -> Communicator:
+                     byte_order: Order = Order.LITTLE, channels: int = 0, use: Optional[str] = None,
+                     silence_ms: int = 0, no_wait: bool = False) -> Communicator:
         """Connects the ranks through their switch. Every rank must call it, in the same order."""
         def create(opts: CommunicatorOpts, out: CommunicatorPointer) -> int:
             with self._entered() as pointer:
@@ -460,7 +461,7 @@ class Group(Shared):
         made = self._make_communicator(create, {
             "transport": transport, "payload": payload, "message_packets": message_packets, "window": window,
             "timeout_ms": timeout_ms, "create_timeout_ms": create_timeout_ms, "verbs": verbs, "byte_order": byte_order,
-            "channels": channels, "use": use})
+            "channels": channels, "use": use, "silence_ms": silence_ms, "no_wait": no_wait})
         assert made is not None
         return made
 

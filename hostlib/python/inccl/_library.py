@@ -158,7 +158,7 @@ class CommunicatorOpts(_Options):
     _fields_ = [("sz", c_size_t), ("transport", c_int), ("payload", c_uint), ("message_packets", c_uint), ("window", c_uint),
                 ("timeout_ms", c_uint), ("create_timeout_ms", c_uint), ("error", c_void_p), ("error_size", c_size_t),
                 ("verbs", c_char_p), ("byte_order", c_int), ("unused", c_uint), ("channels", c_uint),
-                ("use", c_char_p)]
+                ("use", c_char_p), ("silence_ms", c_uint), ("no_wait", c_uint)]
 
 
 class CollectiveOpts(_Options):

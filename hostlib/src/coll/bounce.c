@@ -118,23 +118,14 @@ static struct inccl_bounce *new_bounce(const struct inccl_communicator *comm)
 	return NULL;
 }
 
-int inccl_bounce_make(struct inccl_communicator *comm)
-{
-	bool there;
-
-	pthread_mutex_lock(&comm->lock);
-	if (!comm->bounce)
-		comm->bounce = new_bounce(comm);
-	there = comm->bounce;
-	pthread_mutex_unlock(&comm->lock);
-	return there ? 0 : -ENOMEM;
-}
-
 int inccl_bounce_map(struct inccl_communicator *comm, const struct inc_channel_region **region)
 {
-	struct inccl_bounce *bounce = comm->bounce;
+	struct inccl_bounce *bounce = comm->bounce ?: new_bounce(comm);
 	int ret = 0;
 
+	if (!bounce)
+		return -ENOMEM;
+	comm->bounce = bounce;
 	if (!bounce->mapped)
 		ret = inccl_endpoint_map(comm->ep, bounce->memory, bounce->bytes, true,
 					 &bounce->region);

@@ -182,11 +182,8 @@ struct inccl_bounce_slot {
 bool inccl_uses_bounce(const struct inccl_request *req);
 /* Returns the form of a call's elements on the wire. */
 enum inccl_form inccl_form_of(const struct inccl_call *call);
-/* Allocates the communicator's bounce buffer at the first call. Called under the communicator's
- * lock. Returns 0 or -ENOMEM. */
-int inccl_bounce_make(struct inccl_communicator *comm);
-/* Registers the bounce buffer, and fills in its region. Returns 0 or -errno. The caller of this
- * function and of those below holds the communicator's lock. */
+/* Allocates and registers the bounce buffer at the first call, and returns its region. Returns 0 or
+ * -errno. The caller of this function and of those below holds the communicator's lock. */
 int inccl_bounce_map(struct inccl_communicator *comm, const struct inc_channel_region **region);
 /* Gives the request's next message a slot of the bounce buffer, filled with the data to send.
  * Repeated calls before the message is posted do that once. Returns -EAGAIN if there is no room
