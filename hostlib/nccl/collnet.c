@@ -8,8 +8,6 @@
 #include "hostlib/include/inccl.h"
 #include "hostlib/nccl/collnet.h"
 #include "hostlib/nccl/plugin.h"
-#include "lib/base/awake.h"
-#include "lib/base/clock.h"
 #include "lib/base/random.h"
 
 #define MAGIC   0x4841434eu /* "HACN" */
@@ -26,7 +24,6 @@
  * whole chunks, and what is behind the data of a chunk is left from an earlier call. In a larger
  * block such an element would take away the accuracy of the data beside it. */
 #define FLOAT_BLOCK 1u
-#define LOOK_NS     (50 * INC_NSEC_PER_MSEC) /* between looks at a switch that is waited for */
 
 struct ha_coll_listener {
 	struct ha_coll_listener *next; /* the list is protected by the lock */
@@ -51,15 +48,6 @@ struct ha_coll {
 	struct ha_coll_call call[HA_COLL_CALLS];
 	char name[64];
 	bool failed; /* the failure has been logged */
-	/* The members from here on belong to look(). Its times exclude that in which this process
-	 * stood still, because the switch was not silent then. */
-	struct inc_awake awake;
-	uint64_t silent_ns; /* limit of the switch's silence */
-	uint64_t looked_at_ns;
-	/* Number of packets of the switch and of timeouts when it was last heard, or when nothing
-	 * had been sent again since, and that time. */
-	uint64_t packets, timeouts, heard_at_ns;
-	struct inccl_request *last_call; /* the barrier by which look() fails the communicator */
 };
 static_assert(HA_COLL_CALLS == 64, "the bits of `busy`");
 
@@ -309,7 +297,8 @@ static int create(struct ha_coll *coll, const struct inccl_group_opts *group_opt
 {
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = ha_coll_transport(),
 		   .timeout_ms = CALL_TIMEOUT_MS, .create_timeout_ms = CREATE_MS, .error = err->msg,
-		   .error_size = sizeof(err->msg));
+		   .error_size = sizeof(err->msg), .no_wait = 1,
+		   .silence_ms = ha_plugin_devices(ha_plugin_now())->config->switch_timeout_ms);
 	int ret = inccl_group_create(group_opts, &coll->group);
 
 	if (!ret)
@@ -367,8 +356,6 @@ int ha_coll_connect(struct ha_coll_handle *const *handles, unsigned int n, unsig
 			   .error_size = sizeof(err->msg), .log = library_line, .no_node = 1);
 
 		snprintf(coll->name, sizeof(coll->name), "%s", ha_coll_device_name(listener->dev));
-		coll->silent_ns = ha_plugin_devices(ha_plugin_now())->config->switch_timeout_ms *
-				  INC_NSEC_PER_MSEC;
 		ret = create(coll, &opts, err);
 	}
 	if (ret) {
@@ -422,6 +409,8 @@ int ha_coll_start(struct ha_coll *coll, const void *send, void *recv, size_t cou
 	call = &coll->call[__builtin_ctzll(~coll->busy)];
 	ret = inccl_allreduce_start(coll->comm, send, recv, count, types[dtype].dtype,
 				    operators[op], &opts, &call->request);
+	if (ret == -EAGAIN) /* a thread of the library has the communicator */
+		return 0;
 	if (ret) {
 		const char *why = inccl_communicator_error(coll->comm);
 
@@ -434,42 +423,14 @@ int ha_coll_start(struct ha_coll *coll, const void *send, void *recv, size_t cou
 	return 0;
 }
 
-/* Fails the communicator, on all nodes, if the switch has been silent for too long although data
- * were sent to it again and again. A rank that is late does not make it silent, because the switch
- * acknowledges what the others send. Devices (verbs) report a dead switch themselves. The library
- * has a limit of this kind for each collective, so a barrier with the shortest limit is started. */
-static void look(struct ha_coll *coll)
-{
-	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = 1);
-	struct inccl_communicator_info info = {.sz = sizeof(info)};
-	const uint64_t now_ns = inc_awake_now_ns(&coll->awake);
-	uint64_t packets;
-
-	if (now_ns - coll->looked_at_ns < LOOK_NS || coll->last_call)
-		return;
-	coll->looked_at_ns = now_ns;
-	inccl_communicator_info(coll->comm, &info);
-	packets = info.results + info.duplicates + info.acks_received + info.naks_received +
-		  info.rnrs_received;
-	if (packets != coll->packets || info.timeouts == coll->timeouts) {
-		coll->packets = packets;
-		coll->timeouts = info.timeouts;
-		coll->heard_at_ns = now_ns;
-	} else if (now_ns - coll->heard_at_ns >= coll->silent_ns) {
-		inccl_barrier_start(coll->comm, &opts, &coll->last_call);
-	}
-}
-
 int ha_coll_test(struct ha_coll_call *call, bool *done, int *bytes)
 {
 	struct ha_coll *coll = call->coll;
 	const int ret = coll->comm && call->request ? inccl_test(call->request) : -EIO;
 
 	*done = !ret;
-	if (ret == -EAGAIN) {
-		look(coll);
+	if (ret == -EAGAIN)
 		return 0;
-	}
 	if (ret) {
 		call->request = NULL;
 		if (!coll->failed)

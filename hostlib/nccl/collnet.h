@@ -71,8 +71,8 @@ size_t ha_coll_element_bytes(enum ha_nccl_dtype dtype);
  * the same answer. */
 bool ha_coll_supports(enum ha_nccl_dtype dtype, enum ha_nccl_op op);
 
-/* Starts an AllReduce. Returns 0 and sets *out to NULL if HA_COLL_CALLS are under way, or
- * -errno. */
+/* Starts an AllReduce. Returns 0, or -errno. If HA_COLL_CALLS are under way, or if the call would
+ * have to wait for another thread, *out becomes NULL, and the caller tries again. */
 int ha_coll_start(struct ha_coll *coll, const void *send, void *recv, size_t count,
 		  enum ha_nccl_dtype dtype, enum ha_nccl_op op, struct ha_coll_call **out,
 		  struct inc_err *err);

@@ -14,7 +14,7 @@
 #include "lib/base/err.h"
 #include "lib/net/hostport.h"
 
-#define HA_PERF_MAX_CHANNELS 32
+#define HA_PERF_MAX_CHANNELS 64 /* as many as NCCL has */
 #define HA_PERF_MAX_COMMS    16
 #define HA_PERF_MAX_BYTES    (1ull << 30)
 #define HA_PERF_MAX_GAPS     4096
@@ -59,7 +59,7 @@ struct ha_perf_opts {
 	unsigned int api /* 0: newest */, rank, ranks, iters, warmup, channels, dev, seconds;
 	unsigned int gap_ms /* 0: list none */, max_call_ms /* 0: no limit */;
 	uint64_t bytes /* 0: min to max */, min_bytes, max_bytes;
-	bool json, one_listen, service_thread;
+	bool json, one_listen, service_thread, mark_calls;
 	/* options of CollNet: `mode` is HA_PERF_RING then */
 	bool collnet;
 	unsigned int comms, cycles;
@@ -87,6 +87,8 @@ struct ha_perf {
 	struct ha_perf_opts opts;
 	struct ha_net net;
 	struct ha_bootstrap bootstrap;
+	/* bytes of the heap that the comms of --cycles have kept, the first one excepted */
+	int64_t kept_bytes;
 	unsigned int nstreams;
 	/* The streams of this rank. In a ring, channel c sends on streams[2 * c] and receives on
 	 * the next one. */

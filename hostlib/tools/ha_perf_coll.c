@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,9 @@
 /* Fills the buffers to send at first. As floats these are numbers that would spoil their
  * neighbours' accuracy, or NaN. */
 #define OLD_BYTE 0x7f
+/* The comms of --cycles may leave so much on the heap, whatever their number. The C library keeps a
+ * cache of freed memory for each thread. */
+#define MAX_KEPT_BYTES (512 << 10)
 
 /* A communicator of NCCL, with a comm of the plugin. */
 struct side {
@@ -289,11 +293,12 @@ static unsigned int count(const char *folder)
 	return n;
 }
 
-/* Connects and closes a communicator again and again, and checks that no thread and no descriptor
- * is left. The first time may make what stays. */
+/* Connects and closes a communicator again and again, and checks that no thread, no descriptor and
+ * no memory is left. The first time may make what stays. */
 static int cycle(struct ha_perf *perf)
 {
 	unsigned int threads = 0, fds = 0;
+	int64_t held = 0;
 	int err = 0, more;
 
 	for (unsigned int i = 0; i <= perf->opts.cycles && perf->opts.cycles && !err; i++) {
@@ -306,13 +311,17 @@ static int cycle(struct ha_perf *perf)
 		if (!i) {
 			threads = count("task");
 			fds = count("fd");
+			held = (int64_t)mallinfo2().uordblks;
 		}
 	}
-	if (!err && perf->opts.cycles && (count("task") > threads || count("fd") > fds))
+	perf->kept_bytes = (int64_t)mallinfo2().uordblks - held;
+	if (!err && perf->opts.cycles &&
+	    (count("task") > threads || count("fd") > fds || perf->kept_bytes > MAX_KEPT_BYTES))
 		err = inc_err_set(&perf->net.err, EBUSY,
 				  "leak: %u threads and %u descriptors after the first comm, now "
-				  "%u and %u",
-				  threads, fds, count("task"), count("fd"));
+				  "%u and %u, and %lld bytes more",
+				  threads, fds, count("task"), count("fd"),
+				  (long long)perf->kept_bytes);
 	return err;
 }
 

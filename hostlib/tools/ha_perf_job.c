@@ -293,6 +293,7 @@ int ha_perf_open(struct ha_perf *perf)
 						.fd = {[0 ... HA_PERF_MAX_RANKS - 1] = -1}};
 	read_log_level();
 	err = ha_net_open(&perf->net, opts->plugin, opts->api);
+	perf->net.marks = opts->mark_calls;
 	if (!err && opts->stream.optional && perf->net.api < 9)
 		err = inc_err_set(&perf->net.err, ENOTSUP,
 				  "optional completions need version 9 or later");

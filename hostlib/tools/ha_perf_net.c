@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "hostlib/tools/ha_perf_net.h"
 
 #define V8_P2P_BYTES (1ull << 30) /* largest message that NCCL assumes for devices of version 8 */
@@ -28,11 +29,30 @@ const char *ha_net_call_name(enum ha_net_call call)
 	return call_names[call];
 }
 
+static void mark(const struct ha_net *net, char sign, enum ha_net_call call)
+{
+	char text[32];
+	int n;
+
+	if (!net->marks)
+		return;
+	n = snprintf(text, sizeof(text), "%c%s", sign, call_names[call]);
+	if (write(-1, text, n) < 0)
+		return;
+}
+
+uint64_t ha_net_begin(const struct ha_net *net, enum ha_net_call call)
+{
+	mark(net, '>', call);
+	return inc_now_ns();
+}
+
 int ha_net_finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_ns,
 		  enum ha_nccl_result result)
 {
 	const uint64_t took_ns = inc_now_ns() - began_at_ns;
 
+	mark(net, '<', call);
 	net->calls[call].count++;
 	if (took_ns > net->calls[call].max_ns)
 		net->calls[call].max_ns = took_ns;

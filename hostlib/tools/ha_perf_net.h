@@ -67,6 +67,9 @@ struct ha_net {
 	};
 	void *context; /* v11 and v12 */
 	bool ready;    /* init has succeeded */
+	/* Each call is marked, before by '>' and after by '<', by a system call that fails. So what
+	 * strace prints between the marks, on this thread, are system calls of the plugin. */
+	bool marks;
 	/* argument with which setNetAttr was last called, from version 11 of the interface on */
 	struct ha_nccl_attr attr;
 	struct {
@@ -86,6 +89,8 @@ struct ha_net_properties {
 
 const char *ha_net_call_name(enum ha_net_call call);
 
+/* Begins a call, and returns the time. */
+uint64_t ha_net_begin(const struct ha_net *net, enum ha_net_call call);
 /* Ends a call: records its time, and converts its result to 0 or -EIO with the reason in
  * net->err. */
 int ha_net_finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_ns,
@@ -93,11 +98,11 @@ int ha_net_finish(struct ha_net *net, enum ha_net_call call, uint64_t began_at_n
 
 /* Evaluates a call of the plugin, and measures its time. The clock is read in a statement of its
  * own, because arguments are evaluated in no defined order. */
-#define HA_NET_TIMED(net, name, expression)                               \
-	({                                                                \
-		const uint64_t began_at_ns_ = inc_now_ns();               \
-		const enum ha_nccl_result result_ = (expression);         \
-		ha_net_finish(net, HA_NET_##name, began_at_ns_, result_); \
+#define HA_NET_TIMED(net, name, expression)                                     \
+	({                                                                      \
+		const uint64_t began_at_ns_ = ha_net_begin(net, HA_NET_##name); \
+		const enum ha_nccl_result result_ = (expression);               \
+		ha_net_finish(net, HA_NET_##name, began_at_ns_, result_);       \
 	})
 
 /* Loads a plugin with this version of the interface, or with the newest one that it has if api is

@@ -102,6 +102,8 @@ int ha_report_end(struct ha_perf *perf)
 				   "ranks", (int)perf->opts.ranks, "api", (int)perf->net.api,
 				   "started_at_ms", (json_int_t)perf->wall_ms, "sizes", rows,
 				   "calls", calls, "max_call_us", longest);
+		if (object && perf->opts.cycles)
+			json_object_set_new(object, "kept_bytes", json_integer(perf->kept_bytes));
 		err = !object || json_dumpf(object, stdout, JSON_COMPACT) || puts("") < 0;
 		json_decref(object);
 		json_decref(rows);
