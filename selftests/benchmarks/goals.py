@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The figures of `bench` that have a goal, and whether they reach it. Figures in nanoseconds require an idle
 machine."""
+import costs
+import jobs
 import modes
 import programs
 from table import Table, size_text
@@ -97,6 +99,15 @@ def of_mpi(rows):
                            r["ratio"], 1.6, "{:.2f}")
 
 
+def of_collnet(rows):
+    for (hosts, rate, size), us in jobs.collnet_cells(rows).items():
+        better = us[jobs.RING] / min(us[mode] for mode in costs.MODES)
+        if (hosts, rate, size) == (4, 1000, 16 << 20):
+            yield at_least("CollNet of 4 nodes, links of 1 Gbit/s, 16 MiB, beside the ring", better, 1.6, "{:.2f}")
+        if (hosts, rate, size) == (8, None, 4 << 10):
+            yield at_most("CollNet of 8 nodes, 4 KiB, its latency beside the ring's", 1 / better, 0.7, "{:.2f}")
+
+
 def of_plan(rows):
     """Judges the predictions of inc-controller --plan."""
     ratios = [r["plan_us"] / r["time_us"] for r in rows if "plan_us" in r]
@@ -121,7 +132,8 @@ def of_pair(row, mpi, goal):
 def tables(rows):
     """The table of those measured figures that have a goal."""
     lines = []
-    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes), ("node", of_node), ("mpi", of_mpi)):
+    for part, judge in (("xdp", of_xdp), ("soft", of_soft), ("many", of_many), ("modes", of_modes), ("node", of_node), ("mpi", of_mpi),
+                        ("collnet", of_collnet)):
         its = of_part(rows, part)
         if its:
             lines += judge(its)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Parts of `bench` that run jobs in labs: a switch compared with a ring over TCP on the same links, and the cost of a
-level of a tree. Compared jobs run alternately, so that the machine's other load affects all alike."""
+"""Parts of `bench` that run jobs in labs: a switch compared with a ring over TCP on the same links, also as NCCL calls
+both, and the cost of a level of a tree. Compared jobs run alternately, so that the machine's other load affects all
+alike."""
+import contextlib
 import json
 import os
 import statistics
 
+from costs import MODES, TERMINATION, rated_lab
 from libtest import BUILD, Lab, scratch, with_wires
 from table import Table, pivot, size_text
 
@@ -113,3 +116,58 @@ def show_loss(rows):
                 f"{rows[0]['rounds']} rounds",
                 ["job", "lost", "ms", "speed", "frames lost", "frames"], lines,
                 ["Speed and frames are beside those without loss. Frames count on all wires and in both directions."])
+
+
+RING = "ring"
+NCCL_SIZES = {4 << 10: 200, 64 << 10: 100, 1 << 20: 30, 4 << 20: 10, 16 << 20: 5, 64 << 20: 2}  # {bytes: iterations}
+NCCL_QUICK = {(4, 1000): (1 << 20, 16 << 20), (8, None): (4 << 10, 1 << 20)}  # {(nodes, Mbit/s of links): sizes}
+NCCL_CHANNELS = 2
+
+
+def nccl_us(lab, what, size):
+    """The median time of an AllReduce of ha-nccl-perf, which plays NCCL's proxy: by CollNet, or around a ring over a network
+    plugin that uses TCP sockets."""
+    root = json.loads(lab.exec("h0", "ip", "-j", "-4", "addr", "show", "mgmt0").out)[0]["addr_info"][0]["local"]
+    args = ["--rank $INCCL_RANK --ranks $INCCL_WORLD_SIZE --json", "--root", f"{root}:4711", "--bytes", size, "--iters",
+            NCCL_SIZES.get(size, 10), "--warmup", 2, "--channels", NCCL_CHANNELS, "--limit-ms", 60000, "--plugin"]
+    args += [os.path.join(BUILD, "selftests/nccl/libnccl-net-socket.so"), "ring"] if what == RING else \
+        [os.path.join(BUILD, "libnccl-net-ha.so"), "--collnet"]
+    told = first_row(lab, "sh", "-c", "SOCKET_NET_ADDRESS=$INCCL_ADDR HA_NCCL_TRANSPORT=soft NCCL_SOCKET_IFNAME=eth0 "
+                     f"exec ha-nccl-perf {' '.join(map(str, args))}")
+    return told["sizes"][0]["median_us"]
+
+
+def measure_collnet(how):
+    jobs = NCCL_QUICK if how.quick and not how.some_hosts else {
+        (hosts, rate): how.size or list(NCCL_SIZES) for hosts in how.hosts for rate in ((how.rate,) if how.rate else (None, 1000))}
+    for (hosts, rate), sizes in jobs.items():
+        took = {}
+        with contextlib.ExitStack() as stack:
+            labs = {mode: stack.enter_context(rated_lab(f"star{hosts}.yaml", rate, mode=mode)) for mode in MODES}
+            labs[RING] = labs[TERMINATION]  # whose switch forwards the ring's packets
+            for _ in range(how.rounds):
+                for size in sizes:
+                    for what, lab in labs.items():
+                        took.setdefault((size, what), []).append(nccl_us(lab, what, size))
+        for (size, what), each in took.items():
+            yield {"hosts": hosts, "rate_mbit": rate, "bytes": size, "what": what, "rounds": how.rounds,
+                   "time_us": statistics.median(each), "each_us": each}
+
+
+def collnet_cells(rows):
+    """{(hosts, rate, bytes): {what: us}}"""
+    cells = {}
+    for r in rows:
+        cells.setdefault((r["hosts"], r["rate_mbit"], r["bytes"]), {})[r["what"]] = r["time_us"]
+    return cells
+
+
+def show_collnet(rows):
+    yield Table("AllReduce as NCCL calls it (ha-nccl-perf), float32 sum by CollNet beside a ring over TCP, "
+                f"median of {rows[0]['rounds']} rounds",
+                ["nodes", "links", "vector", *(f"{mode}, us" for mode in MODES), "ring, us",
+                 *(f"{mode}, times the ring's speed" for mode in MODES)],
+                [[str(hosts), f"{rate:g} Mbit/s" if rate else "unshaped", size_text(size),
+                  *(f"{us[what]:.0f}" for what in (*MODES, RING)), *(f"{us[RING] / us[mode]:.2f}" for mode in MODES)]
+                 for (hosts, rate, size), us in collnet_cells(rows).items()],
+                ["Labs have no RDMA device, so the ring is over TCP sockets, by the plugin of selftests/fakes/nccl_net_socket.c."])

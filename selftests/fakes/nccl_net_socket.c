@@ -9,9 +9,12 @@
  * *done). Other faults apply from the beginning: merge (makeVDevice fails), nameless and boundless
  * (a device's properties), handle (connect and accept return a device handle).
  *
+ * Listeners have the address of SOCKET_NET_ADDRESS, or that of the loopback interface.
+ *
  * The plugin also fails if its caller omits a call that NCCL makes: irecvConsumed for each receive,
  * closeListen before memory is registered, setNetAttr before connect.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -127,8 +130,10 @@ static enum ha_nccl_result listen_at(void *place, void **out)
 
 	if (!listener || !listening)
 		return HA_NCCL_SYSTEM_ERROR;
-	*handle = (struct handle){
-		.address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+	*handle =
+		(struct handle){.address = {.sin_family = AF_INET,
+					    .sin_addr.s_addr = inet_addr(
+						    getenv("SOCKET_NET_ADDRESS") ?: "127.0.0.1")}};
 	listener->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (listener->fd < 0 ||
 	    bind(listener->fd, (struct sockaddr *)&handle->address, sizeof(handle->address)) ||
