@@ -171,6 +171,22 @@ void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
 		}
 }
 
+void inc_configured_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS])
+{
+	const struct inc_engine_port *port;
+	const struct inc_configured *c;
+	char name[IF_NAMESIZE];
+
+	LIST_FOREACH (c, &d->configured, entry) {
+		/* each of these texts begins with its port */
+		if (sscanf(c->lacks, "port %15[^: ]", name) != 1)
+			continue;
+		port = inc_ports_find(d, name);
+		if (port && !texts[port - d->port])
+			texts[port - d->port] = c->lacks;
+	}
+}
+
 /* Reports what the communicator's ports lack, or which peer is silent, if that has changed. */
 static void report(struct inc_daemon *d, struct inc_configured *c)
 {

@@ -117,21 +117,22 @@ static json_t *query_ports(struct inc_daemon *d, struct inc_page *page, struct i
 	static const char *const states[] = {
 		[INC_PORT_UP] = "up", [INC_PORT_DOWN] = "down", [INC_PORT_LOST] = "lost"};
 	json_t *list, *v;
-	const char *losses[INC_MAX_PORTS], *reason;
+	const char *troubles[INC_MAX_PORTS], *reason;
 	struct inc_interface_stats stats;
 	size_t i;
 
 	/* check the ports now, so that the answer has their present condition */
 	inc_ports_check(d);
 	list = inc_query_port_list(d, false);
-	inc_events_by_port(d, losses);
+	inc_events_by_port(d, troubles);
+	inc_configured_by_port(d, troubles);
 	json_array_foreach (list, i, v) {
 		const struct inc_engine_port *port = &d->port[i];
 
 		inc_interface_read_stats(port->name, &stats);
 		json_object_set_new(v, "ifindex", json_integer(port->ifindex));
 		json_object_set_new(v, "state", json_string(states[port->condition]));
-		reason = *port->reason ? port->reason : losses[i];
+		reason = *port->reason ? port->reason : troubles[i];
 		json_object_set_new(v, "reason", json_string(reason ?: ""));
 		add_device(port, v);
 		INC_FOR_ENGINES (d, e)

@@ -183,6 +183,9 @@ void inc_configured_rename(struct inc_daemon *d);
 /* Reports communicators whose ports no longer are as they need them, and those of which that is
  * over. Called when something about the ports has changed. */
 void inc_configured_watch(struct inc_daemon *d);
+/* Adds for each port without a text what a communicator finds unfit about it. A text lives as long
+ * as the communicator. */
+void inc_configured_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS]);
 /* Does the same for new communicators with peers that have sent nothing and do not answer ARP
  * requests. Called about once a second. */
 void inc_configured_ask(struct inc_daemon *d);

@@ -447,8 +447,9 @@ static bool has_comms(const struct inc_group *group, unsigned int rank)
 	return false;
 }
 
-/* Makes the message "failed", by which the group's ranks learn that a member is lost. */
-static struct inc_msg_failed describe_loss(const struct inc_member *lost)
+/* Makes the message "failed", by which the group's ranks learn that a member is lost. bye: its
+ * connection ended with a bye. */
+static struct inc_msg_failed describe_loss(const struct inc_member *lost, bool bye)
 {
 	struct inc_msg_failed failed = {
 		.group = lost->group->number,
@@ -461,8 +462,9 @@ static struct inc_msg_failed describe_loss(const struct inc_member *lost)
 		snprintf(failed.message, sizeof(failed.message), "%s has not answered for %u ms",
 			 inc_member_name(lost), lost->silent_ms);
 	else
-		snprintf(failed.message, sizeof(failed.message), "%s left the group",
-			 inc_member_name(lost));
+		snprintf(failed.message, sizeof(failed.message), "%s left the group%s",
+			 inc_member_name(lost),
+			 bye ? "" : " without a bye, because its process or connection has ended");
 	return failed;
 }
 
@@ -481,7 +483,7 @@ void inc_group_silent(struct inc_member *member, unsigned int ms)
 	struct inc_msg_failed failed;
 
 	member->silent_ms = ms;
-	failed = describe_loss(member);
+	failed = describe_loss(member, false);
 	/* libinccl takes an error as the answer to a request. A member of a formed group may have
 	 * no request under way, so only failed tells it that the group is over. */
 	if (inc_group_formed(member->group))
@@ -520,7 +522,7 @@ static bool awaits_any(const struct inc_group *group)
 
 void inc_group_leave(struct inc_member *member, bool clean, const char *reason)
 {
-	const struct inc_msg_failed failed = describe_loss(member);
+	const struct inc_msg_failed failed = describe_loss(member, clean);
 	struct inc_group *group = member->group;
 
 	member->client = NULL;

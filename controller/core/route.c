@@ -174,6 +174,7 @@ unsigned int inc_route_capacity(const struct inc_routes *r, unsigned int sw, boo
 /* A resource of a switch with its use, to find the one that is used up. */
 struct part {
 	const char *name;
+	const char *option; /* of inc-switchd, by which the limit grows; "": there is none */
 	uint64_t want, limit, used;
 	/* Offset of the resource in struct inc_load. It means nothing for a resource that no other
 	 * communicator can use up. */
@@ -188,14 +189,15 @@ static struct part lacking(const struct inc_routes *r, unsigned int sw, unsigned
 	const struct inc_load want = inc_load_of(children + up, r->slots), *use = in_use(r, sw);
 	const struct inc_msg_limits *limits = &r->limits[sw];
 	const struct part parts[] = {
-		{"children", children, max_children(r, sw), 0, 0},
-		{"slots", want.slots, limits->slots, 0, 0},
-		{"communicators", want.communicators, limits->communicators, use->communicators,
+		{"children", "", children, max_children(r, sw), 0, 0},
+		{"slots", "", want.slots, limits->slots, 0, 0},
+		{"communicators", " (inc-switchd --max-communicators)", want.communicators,
+		 limits->communicators, use->communicators,
 		 offsetof(struct inc_load, communicators)},
-		{"connections", want.connections, limits->connections, use->connections,
-		 offsetof(struct inc_load, connections)},
-		{"contribution rows", want.rows, limits->rows, use->rows,
-		 offsetof(struct inc_load, rows)},
+		{"connections", " (inc-switchd --max-connections)", want.connections,
+		 limits->connections, use->connections, offsetof(struct inc_load, connections)},
+		{"contribution rows", " (inc-switchd --max-rows)", want.rows, limits->rows,
+		 use->rows, offsetof(struct inc_load, rows)},
 	};
 	const struct part *p = parts, *last = parts + sizeof(parts) / sizeof(parts[0]) - 1;
 
@@ -213,13 +215,14 @@ bool inc_route_say_lack(struct inc_routes *r, unsigned int sw, unsigned int chil
 	const int len = strlen(p.name) - (p.want == 1);
 
 	if (p.want > p.limit) {
-		inc_err_set(err, ENOSPC, "switch %s: %llu %s are more than its limit of %llu", name,
-			    (unsigned long long)p.want, p.name, (unsigned long long)p.limit);
+		inc_err_set(err, ENOSPC, "switch %s: %llu %s are more than its limit of %llu%s",
+			    name, (unsigned long long)p.want, p.name, (unsigned long long)p.limit,
+			    p.option);
 		return false;
 	}
-	inc_err_set(err, ENOSPC, "switch %s has no room for %llu %.*s: %llu of %llu are free", name,
-		    (unsigned long long)p.want, len, p.name, (unsigned long long)left,
-		    (unsigned long long)p.limit);
+	inc_err_set(err, ENOSPC, "switch %s has no room for %llu %.*s: %llu of %llu are free%s",
+		    name, (unsigned long long)p.want, len, p.name, (unsigned long long)left,
+		    (unsigned long long)p.limit, p.option);
 	if (!r->lacks) {
 		r->lacks = true;
 		r->lack = (struct inc_route_lack){sw, p.figure};

@@ -206,14 +206,14 @@ struct inccl_group_opts {
 	unsigned int create_timeout_ms;
 	char *error;       /* room for one line that explains a failed creation, or NULL */
 	size_t error_size; /* bytes */
-	/* The library calls log with each decision and its reason, one line at a time without a
-	 * newline. Lines that begin with "waiting: " name the ranks for which this one has waited
-	 * for 5 seconds or more, and with "slow: " the modes of switches that cost speed. The call
-	 * comes from a thread of the library, or from inside a call of the caller's. The callback
-	 * may ask about errors, ranks and statistics, but must not destroy an object or wait. It
-	 * may run while another thread destroys a communicator, so a callback that asks about one
-	 * must ensure that it still exists. No callback runs after inccl_group_destroy(), not even
-	 * for splits. NULL: lines are discarded, or go to stderr if INCCL_DEBUG=1. */
+	/* The library calls log with each decision and its reason, as one line without a newline.
+	 * Lines that begin with "waiting: " name the ranks for which this one has waited for 5
+	 * seconds, with "slow: " the modes of switches that cost speed, and with "notice: " what a
+	 * switch reports. The call comes from a thread of the library, or from a call of the
+	 * caller's. The callback may ask about errors, ranks and statistics, but must not destroy
+	 * an object or wait. It may run while another thread destroys a communicator, so a callback
+	 * that asks about one must ensure that it still exists. None runs after the group is
+	 * destroyed, also for splits. NULL: no lines, or on stderr if INCCL_DEBUG=1. */
 	void (*log)(void *ctx, const char *line);
 	void *log_ctx; /* the callback's first argument */
 	/* 1: this rank joins a job that runs and whose ranks call inccl_group_grow(). world_size

@@ -186,7 +186,7 @@ void inccl_comms_notice(struct inccl_group *group, const struct inc_msg_notice *
 		pthread_mutex_unlock(&comm->lock);
 		if (!changed)
 			continue;
-		inccl_log_line(group->log, "communicator %lld: %s", comm->number,
+		inccl_log_line(group->log, "notice: communicator %lld: %s", comm->number,
 			       *notice->message ? notice->message
 						: "what a switch reported is over");
 	}

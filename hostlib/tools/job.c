@@ -140,10 +140,10 @@ int job_flush(void)
 }
 
 /* Prints those lines of the library's log that matter to a person (inccl.h, log): which ranks are
- * missing, and which modes of switches cost speed. */
+ * missing, which modes of switches cost speed, and what a switch reports about its ports. */
 static void print_line(void *ctx, const char *line)
 {
-	static const char *const kinds[] = {"waiting: ", "slow: "};
+	static const char *const kinds[] = {"waiting: ", "slow: ", "notice: "};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strncmp(line, kinds[i], strlen(kinds[i])))

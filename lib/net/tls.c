@@ -451,7 +451,7 @@ int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)
 	if (kind == SSL_ERROR_ZERO_RETURN)
 		code = inc_err_set(err, ECONNRESET, "TLS: closed by the peer");
 	else if (mixed)
-		code = inc_err_set(err, EPROTO, "TLS: %s (%s)", mixed, reason());
+		code = inc_err_set(err, EPROTO, "TLS: %s", mixed);
 	else if (certificate)
 		code = inc_err_set(err, EPROTO, "TLS: the peer's certificate: %s",
 				   X509_verify_cert_error_string(SSL_get_verify_result(ssl)));
@@ -459,8 +459,8 @@ int inc_tls_why(SSL *ssl, int ret, struct inc_err *err)
 		code = inc_err_set(err, saved ? saved : ECONNRESET, "TLS: %s",
 				   saved ? strerror(saved) : "cut off by the peer");
 	else if (key)
-		code = inc_err_set(err, EPROTO, "TLS: %s%s%s (%s)", key, *key_meant(ssl) ? " " : "",
-				   key_meant(ssl), reason());
+		code = inc_err_set(err, EPROTO, "TLS: %s%s%s", key, *key_meant(ssl) ? " " : "",
+				   key_meant(ssl));
 	else
 		code = failed(err, EPROTO, "TLS");
 	offered[0] = '\0'; /* the next handshake on this thread may offer none */

@@ -57,23 +57,23 @@ static const struct {
 	/* clang-format off */
 	/* a0 is the root of the first tree, and has a parent in the second */
 	{"a0", {.connections = 4}, {2, {0, 2}}, {3, {0, 2, 4}}, IN_USE(connections),
-	 "switch a0 has no room for 3 connections: 2 of 4 are free"},
+	 "switch a0 has no room for 3 connections: 2 of 4 are free (inc-switchd --max-connections)"},
 	{"a0", {.rows = 200}, {2, {0, 2}}, {2, {1, 3}}, IN_USE(rows),
-	 "switch a0 has no room for 128 contribution rows: 72 of 200 are free"},
+	 "switch a0 has no room for 128 contribution rows: 72 of 200 are free (inc-switchd --max-rows)"},
 	{"r", {.communicators = 1, .rows = 1024}, {2, {0, 4}}, {2, {1, 5}}, IN_USE(communicators),
-	 "switch r has no room for 1 communicator: 0 of 1 are free"},
+	 "switch r has no room for 1 communicator: 0 of 1 are free (inc-switchd --max-communicators)"},
 	/* the second tree uses other connections of r than the first tree */
 	{"a0", {.connections = 3}, {2, {0, 4}}, {2, {2, 5}}, IN_USE(connections),
-	 "switch a0 has no room for 2 connections: 1 of 3 are free"},
+	 "switch a0 has no room for 2 connections: 1 of 3 are free (inc-switchd --max-connections)"},
 	/* s0 has room for the host, but not for the parent */
 	{"s0", {.connections = 2}, {1, {0}}, {2, {0, 2}}, IN_USE(connections),
-	 "switch s0 has no room for 2 connections: 1 of 2 are free"},
+	 "switch s0 has no room for 2 connections: 1 of 2 are free (inc-switchd --max-connections)"},
 	{"s0", {.rows = 255}, {2, {0, 1}}, {2, {0, 1}}, IN_USE(rows),
-	 "switch s0 has no room for 128 contribution rows: 127 of 255 are free"},
+	 "switch s0 has no room for 128 contribution rows: 127 of 255 are free (inc-switchd --max-rows)"},
 	{"s0", {.rows = 127}, {1, {0}}, {2, {0, 2}}, TOO_BIG,
-	 "switch s0: 128 contribution rows are more than its limit of 127"},
+	 "switch s0: 128 contribution rows are more than its limit of 127 (inc-switchd --max-rows)"},
 	{"a0", {.connections = 2}, {2, {0, 2}}, {3, {0, 2, 4}}, TOO_BIG,
-	 "switch a0: 3 connections are more than its limit of 2"},
+	 "switch a0: 3 connections are more than its limit of 2 (inc-switchd --max-connections)"},
 	{"a0", {.children = 1}, {2, {0, 1}}, {2, {0, 2}}, TOO_BIG,
 	 "switch a0: 2 children are more than its limit of 1"},
 	/* clang-format on */
