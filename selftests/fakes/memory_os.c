@@ -198,7 +198,7 @@ void memory_os_begin(void)
 		.clock_ns = clock_ns,
 		.random = random_bytes,
 		.udp = {open_udp, grow, show_arrival, send_udp, receive_udp, writable, close_udp,
-			source, NULL},
+			source, NULL, NULL},
 	};
 
 	unsigned int i;
