@@ -246,8 +246,8 @@ static void advise(const char *port, enum inc_loss loss, char *buf, size_t size)
 			 port);
 	else if (!strcmp(driver, "veth"))
 		snprintf(buf, size,
-			 "the other end of this veth may lack NAPI (ip netns exec NETNS ethtool -K "
-			 "DEV gro on, at the peer)");
+			 "the other end of this veth may lack NAPI (there: ethtool -K DEV gro off; "
+			 "ethtool -K DEV gro on)");
 	else
 		snprintf(buf, size,
 			 "driver %s may lack ndo_xdp_xmit, or may need an XDP program at the peer "

@@ -289,6 +289,22 @@ static void print_endpoints(const json_t *data)
 	end_detail(&t);
 }
 
+static void print_lacks(const json_t *data)
+{
+	json_t *sw, *port;
+	struct table t;
+	size_t i, k;
+
+	begin(&t, "SWITCH LACKS IP REASON");
+	json_array_foreach (data, i, sw) {
+		json_array_foreach (json_object_get(sw, "lacks"), k, port) {
+			add_field(&t, sw, "switch");
+			add_fields(&t, port, "port ip reason");
+		}
+	}
+	end_detail(&t);
+}
+
 void incctl_print_switches(const json_t *data)
 {
 	struct table t;
@@ -312,6 +328,7 @@ void incctl_print_switches(const json_t *data)
 		add_cell(&t, ports);
 	}
 	end(&t);
+	print_lacks(data);
 	print_endpoints(data);
 }
 

@@ -294,6 +294,25 @@ static json_t *trees_json(struct inc_ctl *ctl, const struct inc_msg_query *quest
 	return page_json(ctl, question, inc_query_tree, next);
 }
 
+/* Makes a list of the ports that the topology gives to a connected switch, and the switch lacks. */
+static json_t *lacks_json(const struct inc_core_switch *sw)
+{
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
+	char ip[INET_ADDRSTRLEN], reason[160];
+	json_t *list = json_array();
+
+	for (unsigned int p = 0; p < topo->n_live_ports; p++) {
+		if (!sw->connected || !sw->ports[p].lacking)
+			continue;
+		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
+		inc_switch_print_lack(sw, p, reason, sizeof(reason));
+		json_array_append_new(list,
+				      json_pack("{s:s, s:s, s:s}", "port", topo->ports[p].name,
+						"ip", ip, "reason", reason));
+	}
+	return list;
+}
+
 static json_t *switches_json(struct inc_ctl *ctl, const struct inc_msg_query *question,
 			     uint32_t *next)
 {
@@ -306,15 +325,15 @@ static json_t *switches_json(struct inc_ctl *ctl, const struct inc_msg_query *qu
 		json_t *ports = side->ports ? json_incref(side->ports) : json_array();
 		json_t *engines = side->engines ? json_incref(side->engines) : json_array();
 
-		json_array_append_new(list,
-				      json_pack("{s:s, s:s, s:b, s:f, s:b, s:s, s:o, s:o}",
-						"switch", inc_switch_name(sw), "state",
-						sw->connected ? "connected" : "absent", "draining",
-						i >= ctl->topo->n_live_switches, "since_s",
-						(now_ms - sw->since_at_ms) / 1e3, "root",
-						(int)ctl->topo->switches[i].root, "mode",
-						inc_mode_settings[inc_switch_setting(sw)], "ports",
-						ports, "engines", engines));
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:b, s:f, s:b, s:s, s:o, s:o, s:o}", "switch",
+					inc_switch_name(sw), "state",
+					sw->connected ? "connected" : "absent", "draining",
+					i >= ctl->topo->n_live_switches, "since_s",
+					(now_ms - sw->since_at_ms) / 1e3, "root",
+					(int)ctl->topo->switches[i].root, "mode",
+					inc_mode_settings[inc_switch_setting(sw)], "ports", ports,
+					"engines", engines, "lacks", lacks_json(sw)));
 	}
 	return list;
 }
