@@ -4,11 +4,13 @@
  * a new hello. The controller may accept no new connection, for example because it has another key
  * for this switch by now. Then the first connection stays, because communicators in termination
  * mode end soon after a switch has closed its connection. A controller answers a ping on the second
- * connection only after both sides are authenticated.
+ * connection only after both sides are authenticated, if they have keys.
  *
  * It also reads the switch's key again, so that a new key needs no new daemon. All functions run on
  * the event loop's thread.
  */
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +34,7 @@ struct inc_renewal {
 	const char *why;
 	const char *name; /* of the controller, as the user gave it */
 	const char *host;
-	struct inc_tls *tls; /* owned by the caller; NULL: without TLS */
+	struct inc_tls *tls; /* of the attempt, which is one of its owners; NULL: without TLS */
 	struct inc_racing *racing;
 	struct inc_ndjson *conn;
 	struct inc_timer *timer; /* time limit of the attempt, or the wait for the next one */
@@ -49,6 +51,8 @@ static void stop(struct inc_renewal *r)
 	if (r->conn)
 		inc_ndjson_free(r->conn);
 	r->conn = NULL;
+	inc_tls_free(r->tls);
+	r->tls = NULL;
 	r->why = NULL;
 	inc_timer_stop(r->timer);
 }
@@ -60,40 +64,41 @@ void inc_renewal_end(struct inc_renewal *r)
 	r->said[0] = '\0';
 }
 
-/* Writes the command by which the controller accepts a new connection again. */
-static void print_remedy(const struct inc_renewal *r, const char *reason, char *text, size_t size)
+/* Writes the command by which the controller accepts a new connection again. refused: the
+ * controller and this switch do not accept each other's identity. */
+static void print_remedy(const struct inc_renewal *r, bool refused, char *text, size_t size)
 {
 	const struct inc_tls_files *files = &r->d->opt.tls;
 
-	if (strncmp(reason, "TLS", 3) != 0 || !r->tls)
+	if (!refused)
 		snprintf(text, size, "incctl check --controller %s examines the way to it",
 			 r->host);
 	else if (files->key)
 		snprintf(text, size,
-			 "install the controller's key of this switch, which is then read: "
-			 "install -m 600 NEW-KEY %s",
+			 "give this switch the key that the controller has for it, which "
+			 "inc-switchd reads before it tries again: install -m 600 NEW-KEY %s",
 			 files->key);
 	else
 		snprintf(text, size,
-			 "replace the certificate, which is then read, and examine it: openssl "
-			 "x509 -noout -text -in %s",
+			 "replace the certificate, which inc-switchd reads before it tries again: "
+			 "openssl x509 -noout -text -in %s shows it",
 			 files->cert);
 }
 
-/* The attempt has failed. The next one comes after a wait. */
-static void fail(struct inc_renewal *r, const char *reason)
+/* The attempt has failed with this errno. The next one comes after a wait. */
+static void fail(struct inc_renewal *r, int code, const char *reason)
 {
-	const char *why = r->why;
 	char remedy[512];
 
-	stop(r);
-	print_remedy(r, reason, remedy, sizeof(remedy));
+	/* EPROTO is that of a handshake that fails (lib/net/tls.c) */
+	print_remedy(r, r->tls && code == EPROTO, remedy, sizeof(remedy));
 	if (strncmp(r->said, reason, sizeof(r->said) - 1) != 0)
 		inc_error("controller %s: %s, but the controller accepts no new connection: %s; "
 			  "the present one stays, so jobs go on, but new jobs lack the change; "
 			  "%s",
-			  r->name, why, reason, remedy);
+			  r->name, r->why, reason, remedy);
 	snprintf(r->said, sizeof(r->said), "%s", reason);
+	stop(r); /* frees the connection, to which the reason may belong */
 	inc_timer_arm(r->timer, r->wait_ms);
 	r->wait_ms = r->wait_ms * 2 > WAIT_MAX_MS ? WAIT_MAX_MS : r->wait_ms * 2;
 }
@@ -110,13 +115,13 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 		r->owner.accepted(r->owner.arg, why);
 	} else if (inc_message_is(type, INC_MSG_ERROR)) {
 		inc_message_read(INC_MSG_ERROR, object, &said, NULL);
-		fail(r, said.message);
+		fail(r, said.code, said.message);
 	}
 }
 
 static void on_closed(struct inc_ndjson *conn, int code, const char *reason, void *arg)
 {
-	fail(arg, reason);
+	fail(arg, code, reason);
 }
 
 static void on_reached(void *arg, int fd)
@@ -129,12 +134,12 @@ static void on_reached(void *arg, int fd)
 
 	r->racing = NULL;
 	if (fd < 0) {
-		fail(r, strerror(-fd));
+		fail(r, -fd, strerror(-fd));
 		return;
 	}
 	r->conn = inc_ndjson_new(r->d->base, fd, &limits, &ops, r, &err);
 	if (!r->conn || (r->tls && inc_ndjson_secure(r->conn, r->tls, r->host, &err))) {
-		fail(r, err.msg);
+		fail(r, EIO, err.msg);
 		return;
 	}
 	inc_ndjson_send_new(r->conn, inc_message_new(INC_MSG_PING, NULL));
@@ -146,13 +151,13 @@ static void on_timer(void *arg)
 	struct inc_renewal *r = arg;
 
 	if (r->why)
-		fail(r, "no answer");
+		fail(r, ETIMEDOUT, "no answer");
 	else
 		r->owner.due(r->owner.arg);
 }
 
 void inc_renewal_try(struct inc_renewal *r, const char *name, struct inc_addresses *addresses,
-		     struct inc_tls *tls, const char *why)
+		     struct inc_tls **tls, const char *why)
 {
 	const struct addrinfo *list;
 	const char *reason;
@@ -163,26 +168,27 @@ void inc_renewal_try(struct inc_renewal *r, const char *name, struct inc_address
 	r->why = why;
 	r->name = name;
 	r->host = inc_addresses_host(addresses);
-	r->tls = tls;
+	inc_renewal_read_key(r, tls);
+	r->tls = *tls ? inc_tls_hold(*tls) : NULL;
 	list = inc_addresses_take(addresses, &reason);
 	if (!list) {
-		fail(r, reason);
+		fail(r, EHOSTUNREACH, reason);
 		return;
 	}
 	ret = inc_racing_start(r->d->base, list, inc_now_ns() + ANSWER_MS * INC_NSEC_PER_MSEC,
 			       on_reached, r, &r->racing);
 	if (ret)
-		fail(r, strerror(-ret));
+		fail(r, -ret, strerror(-ret));
 }
 
 void inc_renewal_read_key(struct inc_renewal *r, struct inc_tls **tls)
 {
 	struct inc_err err = {};
-	struct inc_tls *now = *tls ? inc_tls_client(&r->d->opt.tls, &err) : NULL;
+	struct inc_tls *fresh = *tls ? inc_tls_client(&r->d->opt.tls, &err) : NULL;
 
-	if (now) {
+	if (fresh) {
 		inc_tls_free(*tls);
-		*tls = now;
+		*tls = fresh;
 	} else if (*tls && strcmp(r->key_said, err.msg) != 0) {
 		inc_warn("%s; the key that was read before stays in use", err.msg);
 	}

@@ -244,8 +244,7 @@ static void renew(struct inc_client *c, const char *why)
 {
 	struct controller *at = &c->controllers[c->at];
 
-	inc_renewal_read_key(c->renewal, &c->tls);
-	inc_renewal_try(c->renewal, at->text, at->addresses, c->tls, why);
+	inc_renewal_try(c->renewal, at->text, at->addresses, &c->tls, why);
 }
 
 static void check_port(struct inc_client *c, uint32_t i)

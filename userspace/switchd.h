@@ -183,9 +183,6 @@ void inc_configured_rename(struct inc_daemon *d);
 /* Reports communicators whose ports no longer are as they need them, and those of which that is
  * over. Called when something about the ports has changed. */
 void inc_configured_watch(struct inc_daemon *d);
-/* Adds for each port without a text what a communicator finds unfit about it. A text lives as long
- * as the communicator. */
-void inc_configured_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS]);
 /* Does the same for new communicators with peers that have sent nothing and do not answer ARP
  * requests. Called about once a second. */
 void inc_configured_ask(struct inc_daemon *d);
@@ -194,6 +191,9 @@ void inc_configured_ask(struct inc_daemon *d);
 const char *inc_configured_lacks_now(struct inc_daemon *d, uint32_t communicator);
 /* Returns what the communicator's ports lack, as inc_ports_fit() writes it; "": nothing. */
 const char *inc_configured_lacks(const struct inc_daemon *d, uint32_t communicator);
+/* Fills in, for each port whose text is NULL, what the port lacks for one of the communicators. The
+ * text belongs to the communicator. */
+void inc_configured_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS]);
 /* The switch's role in the communicator's tree: "leaf" if its children are hosts, "spine" if some
  * of them are switches, or "root". */
 const char *inc_configured_role(const struct inc_daemon *d, uint32_t communicator);
@@ -287,11 +287,11 @@ struct inc_renewal_owner {
 /* Returns NULL if there is no memory. */
 struct inc_renewal *inc_renewal_new(struct inc_daemon *d, const struct inc_renewal_owner *owner);
 void inc_renewal_free(struct inc_renewal *r);
-/* Begins an attempt, unless one is under way. why: what the last hello lacks. The pointers must
- * stay valid until the attempt ends. If the controller accepts no connection, this logs an error
- * with the cause and the remedy, and owner.due() is called later. */
+/* Begins an attempt, unless one is under way, and reads the key before it. why: what the last hello
+ * lacks. The texts and addresses must stay valid until the attempt ends. If the controller accepts
+ * no connection, this logs an error with the cause and the remedy, and calls owner.due() later. */
 void inc_renewal_try(struct inc_renewal *r, const char *name, struct inc_addresses *addresses,
-		     struct inc_tls *tls, const char *why);
+		     struct inc_tls **tls, const char *why);
 /* Ends the attempt that is under way, because the present connection has ended. */
 void inc_renewal_end(struct inc_renewal *r);
 /* Reads the key or the certificates again for the next connection, if *tls is not NULL. If the
