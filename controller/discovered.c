@@ -338,9 +338,10 @@ static void name_by_address(const struct inc_found *f, unsigned int h)
 	snprintf(f->hosts[h].name, sizeof(f->hosts[h].name), "%.15s", name);
 }
 
-/* Whether the name has a form that this file gives to bridges, or to hosts without a name. The
- * reader would take a host of such a name for something else. */
-static bool is_made(const char *name)
+/* Whether the name has a form of name_by_address() or name_bridge(). These are h- and three or four
+ * numbers, h- and eight hex digits, and bridge- and a number. The reader would take a host of such
+ * a name for something else. */
+static bool looks_generated(const char *name)
 {
 	unsigned int groups = 1;
 
@@ -364,8 +365,8 @@ static const char *why_renamed(const struct inc_found *f, unsigned int h)
 
 	if (!strcmp(host->name, "localhost"))
 		return "the name of machines that have none";
-	if (is_made(host->name))
-		return "a name that this file makes of numbers";
+	if (looks_generated(host->name))
+		return "a name of the form that this file gives to bridges and nameless hosts";
 	for (unsigned int s = 0; s < f->n_switches; s++)
 		if (!strcmp(f->switches[s].name, host->name))
 			return "the name of a switch";

@@ -12,6 +12,7 @@
 #include "controller/core/group.h"
 #include "controller/core/switch.h"
 #include "lib/base/log.h"
+#include "lib/base/printable.h"
 
 static const char *name_not_asked(const void *arg, unsigned int rank)
 {
@@ -91,25 +92,19 @@ void inc_comms_record_lost(const struct inc_core_switch *sw, bool peer_closed)
 {
 	const struct inc_group *group;
 	const struct inc_comm *comm;
-	const char *more = "";
-	char list[200] = "";
-	size_t len = 0;
+	char text[200] = "";
+	struct inc_list list = inc_list_begin(text, sizeof(text));
 
 	LIST_FOREACH (group, &sw->core->groups, entry) {
 		LIST_FOREACH (comm, &group->comms, entry) {
-			if (!inc_comm_keeps(comm, sw) || comm->phase == COMM_FAILED)
-				continue;
-			if (len + 16 < sizeof(list))
-				len += snprintf(list + len, sizeof(list) - len, "%s%u",
-						len ? ", " : "", comm->number);
-			else
-				more = " and more";
+			if (inc_comm_keeps(comm, sw) && comm->phase != COMM_FAILED)
+				inc_list_add(&list, "%u", comm->number);
 		}
 	}
 	inc_core_record(
-		sw->core, INC_RECORD_SWITCH_LOST, 0, "switch %s: %s; %s%s%s", inc_switch_name(sw),
+		sw->core, INC_RECORD_SWITCH_LOST, 0, "switch %s: %s; %s%s", inc_switch_name(sw),
 		peer_closed ? "its machine has closed the connection" : "its connection has ended",
-		len ? "communicators on it: " : "no communicator is on it", list, more);
+		*text ? "communicators on it: " : "no communicator is on it", text);
 }
 
 /* The failure frees the communicator, so the search begins again. */

@@ -105,8 +105,8 @@ struct inc_records {
 };
 
 /* The time of an event. All time limits run on awake_ns, the time that the controller was awake
- * (lib/base/awake.h). The field clock_ms also counts the time in which it stood still, for the ages
- * that tools show. The field wall_ns is the wall clock, because people compare times of several
+ * (lib/base/awake.h). The field clock_ms also runs while the controller stands still, because tools
+ * show ages. The field wall_ns is the wall clock, because people compare times of several
  * machines. */
 struct inc_core_now {
 	uint64_t awake_ns;

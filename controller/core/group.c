@@ -462,9 +462,10 @@ static struct inc_msg_failed describe_loss(const struct inc_member *lost, bool b
 		snprintf(failed.message, sizeof(failed.message), "%s has not answered for %u ms",
 			 inc_member_name(lost), lost->silent_ms);
 	else
-		snprintf(failed.message, sizeof(failed.message), "%s left the group%s",
-			 inc_member_name(lost),
-			 bye ? "" : " without a bye, because its process or connection has ended");
+		snprintf(failed.message, sizeof(failed.message),
+			 bye ? "%s left the group"
+			     : "%s left the group: its process or connection has ended",
+			 inc_member_name(lost));
 	return failed;
 }
 

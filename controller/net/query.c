@@ -485,7 +485,7 @@ static bool concerns(const struct inc_msg_query *question, const struct inc_core
 }
 
 /* Makes the controller's own entry in the answer to "events", beside those of the switches. */
-static json_t *records_json(const struct inc_ctl *ctl)
+static json_t *records_json(const struct inc_ctl *ctl, const struct inc_msg_query *question)
 {
 	const struct inc_records *records = &ctl->core.records;
 	json_t *list = json_array();
@@ -493,6 +493,8 @@ static json_t *records_json(const struct inc_ctl *ctl)
 	for (unsigned int i = 0; i < records->n_kept; i++) {
 		const struct inc_record *r = &records->kept[i];
 
+		if (question->has_communicator && r->communicator != question->communicator)
+			continue;
 		json_array_append_new(
 			list, json_pack("{s:I, s:s, s:I, s:s}", "time_ns", (json_int_t)r->time_ns,
 					"event", inc_record_kinds[r->kind], "communicator",
@@ -541,7 +543,7 @@ static void pass(struct inc_client *client, const struct inc_msg_query *question
 			query->pending++;
 	}
 	if (!strcmp(question->what, "events") && !question->has_node)
-		json_array_append_new(query->data, records_json(ctl));
+		json_array_append_new(query->data, records_json(ctl, question));
 	if (!query->pending)
 		query_done(query);
 }

@@ -15,6 +15,7 @@
 #include "controller/core/switch.h"
 #include "controller/net/ctl.h"
 #include "controller/net/link.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/net/tls_opt.h"
 #include "lib/topology/topology.h"
@@ -228,8 +229,12 @@ static unsigned int log_draining(const struct inc_ctl *ctl)
 /* Records what SIGHUP has done, unless the controller stands by and has no core yet. */
 static void record(struct inc_ctl *ctl, const char *what, const char *text)
 {
-	if (ctl->core.topo)
-		inc_core_record(&ctl->core, INC_RECORD_RELOAD, 0, "%s: %s", what, text);
+	if (!ctl->core.topo)
+		return;
+	/* SIGHUP comes between the steps of the core, each of which begins with the time */
+	ctl->core.now.wall_ns = inc_wall_ns();
+	inc_core_record(&ctl->core, INC_RECORD_RELOAD, 0, "%s%s", what, text);
+	inc_page_take_records(ctl);
 }
 
 /* Counts the switches of two topologies. All of them may be connected until those that the new one
@@ -272,7 +277,7 @@ static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int s
 		 switches, changes[INC_TOPO_ADDED], changes[INC_TOPO_REMOVED],
 		 changes[INC_TOPO_CHANGED], log_draining(ctl));
 	inc_info("signal %d: topology %s: %s", signal, ctl->opt.topology, text);
-	record(ctl, "topology", text);
+	record(ctl, "topology: ", text);
 	return 0;
 }
 
@@ -293,7 +298,7 @@ void inc_reload(struct inc_ctl *ctl, int signal)
 	if (ret) {
 		inc_error("%s", err.msg);
 		inc_warn("signal %d: topology and keys are as before", signal);
-		record(ctl, "topology and keys are as before", err.msg);
+		record(ctl, "topology and keys are as before: ", err.msg);
 		inc_topology_free(topo);
 		inc_tls_free(tls);
 		return;
@@ -304,4 +309,5 @@ void inc_reload(struct inc_ctl *ctl, int signal)
 	inc_tls_free(ctl->tls);
 	ctl->tls = tls;
 	inc_info("signal %d: keys are read again", signal);
+	record(ctl, "keys are read again", "");
 }

@@ -9,7 +9,8 @@
 
 /* number of times that MPI makes progress in one go */
 #define PROGRESS_TIMES 4
-/* A leader that cannot be reached for so long is gone. TCP, and so MPI, waits as long for it. */
+/* A leader that cannot be reached for so long is gone. TCP gives up a connection after some 15
+ * minutes, and MPI with it. */
 #define UNREACHABLE_MS (15 * 60 * 1000)
 
 void front_progress(MPI_Comm comm)
@@ -28,7 +29,7 @@ void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm)
 			   MPI_BYTE, root, comm);
 }
 
-/* ---- the functions of the fallback, which are MPI's ---- */
+/* ---- what the fallback calls ---- */
 
 static int gather(void *context, const void *mine, void *all, size_t bytes)
 {

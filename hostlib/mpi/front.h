@@ -77,8 +77,8 @@ struct front_exchange {
 	MPI_Datatype type;
 	MPI_Op op;
 	const void *in; /* contribution */
-	void *out;      /* where the result belongs; NULL: this leader needs none */
-	int root;       /* node that gives or gets */
+	void *out;      /* where the result is written; NULL: this leader needs none */
+	int root;       /* node that gives or gets; 0 for collectives without one */
 };
 
 /* Measurements of one class of sizes, by which its path is chosen. */
@@ -116,7 +116,7 @@ struct front_team {
 	struct inccl_fallback *fallback;
 	const struct front_exchange *exchange; /* the present collective of the leaders */
 	bool repeated; /* all leaders have repeated it by MPI, so the switch is lost */
-	char reason[FRONT_TEXT_BYTES]; /* why this leader has ended its communicator */
+	char reason[FRONT_TEXT_BYTES]; /* why this leader has lost the switch */
 	uint8_t *room[2];              /* contribution, and result; owned */
 	size_t room_bytes[2];
 	char name[MPI_MAX_OBJECT_NAME];

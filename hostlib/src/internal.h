@@ -287,7 +287,7 @@ struct inccl_communicator {
 	struct inc_awake awake;
 	/* Time at which something last arrived, or work began, on the clock `awake`. */
 	uint64_t moved_at_ns, moved_mark;
-	/* time on that clock when the peer was last not silent, and its figures then (stall.c) */
+	/* time on that clock of the peer's last sign of life, and its figures then (stall.c) */
 	uint64_t heard_at_ns, answers_mark, timeouts_mark;
 	/* The last result arrived when the endpoint had completed result_mark messages, at
 	 * result_at_ns on the clock `awake`. Since then it has made wait_reports reports. In

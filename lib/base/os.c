@@ -280,8 +280,8 @@ static bool refuses(uint32_t own, uint32_t to, uint16_t port, unsigned int ms)
 }
 
 /* Asks by a datagram and by a connection. Kernels send few ICMP errors to one address, Linux six at
- * once and then one a second, and the ranks of a machine share its addresses. They always refuse
- * connections. A firewall may drop either question. */
+ * once and then one a second, and the ranks of a machine share its addresses. They refuse every
+ * connection, however many there are. A firewall may drop either question. */
 static bool answers(uint32_t own, uint32_t to, unsigned int ms)
 {
 	struct pollfd pfd[] = {

@@ -37,8 +37,8 @@
 /* After so many packets without any answer, no more are sent. */
 #define PATIENCE 3
 
-/* The last ports of those that kernels give to soft endpoints by default, and so many of them.
- * Linux sends six ICMP errors to a machine at once, so fewer are asked for. */
+/* inspect_udp() asks at the last UDP_PORTS ports of the range from which Linux takes the ports of
+ * soft endpoints. Linux sends six ICMP errors to a machine at once, so these are fewer. */
 #define LAST_UDP_PORT 60999
 #define UDP_PORTS     3
 #define UDP_WAIT_MS   200

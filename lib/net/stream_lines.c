@@ -109,9 +109,9 @@ static int try_one(struct inc_stream *stream, const struct inc_hostport *at, str
  * that there may be one. */
 static const char *standby_hint(int error)
 {
-	return error == -ECONNREFUSED
-		       ? ": no controller leads there (if it stands by, name all controllers)"
-		       : "";
+	return error == -ECONNREFUSED ? ": no controller accepts connections there (one that "
+					"stands by does not, so name all controllers)"
+				      : "";
 }
 
 int inc_stream_reach(struct inc_stream *stream, const struct inc_hostports *all, unsigned int *at,

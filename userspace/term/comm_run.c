@@ -197,8 +197,8 @@ const struct inc_channel_handler inc_term_comm_handler = {
 	.message = on_message, .sent = on_sent, .lost = on_lost};
 
 /* Looks whether what is sent to a peer arrives, and reports when that changes. An RDMA device does
- * not count the packets of a queue pair, and gives up by itself. now_ns: without the time in which
- * this process stood still, because it received nothing then */
+ * not count the packets of a queue pair, and gives up by itself. now_ns leaves out the time in
+ * which this process stood still, because the process received nothing then. */
 static void watch_delivery(struct comm_end *end, uint64_t now_ns)
 {
 	struct inc_msg_event event = {.r = end->acknowledged,
