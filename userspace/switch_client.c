@@ -505,7 +505,10 @@ static void on_timer(void *arg)
 
 static void on_accepted(void *arg, const char *why)
 {
-	retry(arg, why);
+	struct inc_client *c = arg;
+
+	retry(c, why);
+	c->at = (c->at + c->n - 1) % c->n; /* this controller has just answered */
 }
 
 static void on_due(void *arg)

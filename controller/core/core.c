@@ -13,6 +13,7 @@
 #include "controller/core/group.h"
 #include "controller/core/orphan.h"
 #include "controller/core/switch.h"
+#include "lib/base/printable.h"
 
 const char *const inc_record_kinds[] = {
 #define _(NAME, name) [INC_RECORD_##NAME] = #name,
@@ -50,6 +51,7 @@ void inc_core_record(struct inc_core *core, enum inc_record_kind kind, uint32_t 
 	va_start(ap, fmt);
 	vsnprintf(record->message, sizeof(record->message), fmt, ap);
 	va_end(ap);
+	inc_printable(record->message); /* the end may be a part of a character */
 }
 
 int inc_core_init(struct inc_core *core, const struct inc_core_options *opt,

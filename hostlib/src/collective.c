@@ -359,16 +359,13 @@ static void note_unused(struct inccl_communicator *comm, const struct inccl_call
 	const bool asked =
 		opts->float_exponent || (opts->float_block && opts->float_block != INC_FIXED_BLOCK);
 
-	if (!comm->native_floats || !inccl_floats_are_reduced(call) || !asked)
-		return;
-	pthread_mutex_lock(&comm->lock);
-	if (!comm->noted_unused)
+	/* without the communicator's lock, for which a start must not wait (no_wait) */
+	if (comm->native_floats && inccl_floats_are_reduced(call) && asked &&
+	    !__atomic_exchange_n(&comm->noted_unused, true, __ATOMIC_RELAXED))
 		inccl_log_line(comm->group->log,
 			       "communicator %lld: float_block and float_exponent have no effect: "
 			       "floats are added as they are",
 			       comm->number);
-	comm->noted_unused = true;
-	pthread_mutex_unlock(&comm->lock);
 }
 
 /* Checks a call and makes its request. Nothing is sent yet. */
