@@ -448,7 +448,10 @@ class Node(Actor):
             self.send(type="answer", seq=got["seq"], what=got["what"], data=data)
 
     def on_error(self, got):
-        raise Failure(f"{self}: {got}")
+        """The controller may read a new hello before it has handled the end of the old connection. A switch tries again."""
+        expect(self.paid("welcome") and got["errno"] == "EADDRINUSE", f"{self}: {got}")
+        self.close()
+        self.come_back()
 
     def tell(self, number, text):
         draw = self.tenants.draw
