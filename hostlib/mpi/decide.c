@@ -10,32 +10,6 @@
 #define FIRST_REST   256
 #define LONGEST_REST (1u << 20)
 
-int front_pass(const struct front_call *c)
-{
-	switch (c->kind) {
-	case FRONT_ALLREDUCE:
-		return PMPI_Allreduce(c->send, c->recv, c->count, c->type, c->op, c->comm);
-	case FRONT_REDUCE:
-		return PMPI_Reduce(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
-	case FRONT_BCAST:
-		return PMPI_Bcast(c->recv, c->count, c->type, c->root, c->comm);
-	case FRONT_REDUCE_SCATTER:
-		return PMPI_Reduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm);
-	case FRONT_REDUCE_SCATTER_BLOCK:
-		return PMPI_Reduce_scatter_block(c->send, c->recv, c->count, c->type, c->op,
-						 c->comm);
-	case FRONT_ALLGATHER:
-		return PMPI_Allgather(c->send, c->send_count, c->send_type, c->recv, c->count,
-				      c->type, c->comm);
-	case FRONT_ALLGATHERV:
-		return PMPI_Allgatherv(c->send, c->send_count, c->send_type, c->recv, c->counts,
-				       c->displs, c->type, c->comm);
-	case FRONT_BARRIER:
-	default:
-		return PMPI_Barrier(c->comm);
-	}
-}
-
 /* Whether the switches of a team have the operator, and blocks of a size that they can move. All
  * ranks find the same. */
 static bool can_serve(const struct front_team *team, const struct front_call *c,
@@ -108,10 +82,10 @@ int front_call(const struct front_call *c)
 	double start_s, took_s;
 
 	if (!front_on || !front_shape(c, &shape))
-		return front_pass(c);
-	team = front_team(c->comm);
+		return c->pass(c);
+	team = front_team(c);
 	if (team && !is_valid(team, c))
-		return front_pass(c);
+		return c->pass(c);
 	if (team && can_serve(team, c, &shape)) {
 		choice = &team->choice[c->kind][front_class(shape.bytes)];
 		path = choose(choice);
@@ -120,7 +94,7 @@ int front_call(const struct front_call *c)
 	if (path == FRONT_SWITCH)
 		front_run(team, c, &shape);
 	else
-		err = front_pass(c);
+		err = c->pass(c);
 	took_s = PMPI_Wtime() - start_s;
 	front_count(c->kind, path, shape.bytes, took_s);
 	if (choice && team->use == FRONT_ON && front_fixed < 0)

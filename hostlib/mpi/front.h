@@ -44,6 +44,8 @@ extern const char *const front_kind_names[FRONT_KINDS];
 
 enum front_path { FRONT_SWITCH, FRONT_MPI, FRONT_PATHS };
 
+struct front_team;
+
 /* A call as the program has made it. Members that the collective lacks are 0. */
 struct front_call {
 	enum front_kind kind;
@@ -58,6 +60,10 @@ struct front_call {
 	const int *displs; /* extents from recv to each rank's block */
 	int send_count;    /* of an Allgather */
 	MPI_Datatype send_type;
+	/* runs the call without the switch, and returns what MPI returns */
+	int (*pass)(const struct front_call *call);
+	void *module;             /* for pass */
+	struct front_team **team; /* that of comm, or NULL: an attribute of comm points to it */
 };
 
 /* The whole vector of a call, of all blocks, in the terms of libinccl. All ranks of a call find the
@@ -129,10 +135,21 @@ struct front_team {
 extern bool front_on;
 /* The path of all calls (INCCL_MPI_CHOICE), or -1 if measurements choose. */
 extern int front_fixed;
+/* Agrees with all ranks whether collectives may go through the switch. */
 void front_init(void);
+/* Describes the settings that must be equal on all ranks. */
+void front_describe(char text[FRONT_TEXT_BYTES]);
+/* Reads INCCL_MPI_CHOICE. On failure @why gets the reason. */
+void front_read_choice(char why[FRONT_TEXT_BYTES]);
+/* Begins to serve calls, after all ranks have agreed. frees: front_forget() is not called. A team
+ * is freed when MPI deletes the attributes of its communicator, on all ranks. */
+void front_begin(bool frees);
+/* All ranks call it, and one of them prints why MPI runs alone. That rank ends the program if this
+ * is an error (INCCL_MPI_REQUIRE). */
+void front_alone(bool prints, const char *name, const char *why);
 void front_finalize(void);
-/* Returns what is known of a communicator, or NULL if it never goes through the switch. */
-struct front_team *front_team(MPI_Comm comm);
+/* Returns what is known of a call's communicator, or NULL if it never goes through the switch. */
+struct front_team *front_team(const struct front_call *call);
 /* Makes the group of the team, together with all ranks of the communicator. Its use is FRONT_ON
  * or FRONT_OFF then. */
 void front_attach(struct front_team *team, MPI_Comm comm);
@@ -177,8 +194,6 @@ void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm);
 /* decide.c */
 /* Runs a call, by the switch or by MPI. Returns what MPI returns. */
 int front_call(const struct front_call *call);
-/* Runs a call by MPI. */
-int front_pass(const struct front_call *call);
 
 /* report.c */
 void front_count(enum front_kind kind, enum front_path path, size_t bytes, double took_s);

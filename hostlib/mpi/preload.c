@@ -15,22 +15,49 @@
 #pragma GCC visibility pop
 #include "hostlib/mpi/front.h"
 
-int MPI_Init(int *argc, char ***argv)
+/* Runs a call by MPI. */
+static int pass(const struct front_call *c)
 {
-	int err = PMPI_Init(argc, argv);
+	switch (c->kind) {
+	case FRONT_ALLREDUCE:
+		return PMPI_Allreduce(c->send, c->recv, c->count, c->type, c->op, c->comm);
+	case FRONT_REDUCE:
+		return PMPI_Reduce(c->send, c->recv, c->count, c->type, c->op, c->root, c->comm);
+	case FRONT_BCAST:
+		return PMPI_Bcast(c->recv, c->count, c->type, c->root, c->comm);
+	case FRONT_REDUCE_SCATTER:
+		return PMPI_Reduce_scatter(c->send, c->recv, c->counts, c->type, c->op, c->comm);
+	case FRONT_REDUCE_SCATTER_BLOCK:
+		return PMPI_Reduce_scatter_block(c->send, c->recv, c->count, c->type, c->op,
+						 c->comm);
+	case FRONT_ALLGATHER:
+		return PMPI_Allgather(c->send, c->send_count, c->send_type, c->recv, c->count,
+				      c->type, c->comm);
+	case FRONT_ALLGATHERV:
+		return PMPI_Allgatherv(c->send, c->send_count, c->send_type, c->recv, c->counts,
+				       c->displs, c->type, c->comm);
+	case FRONT_BARRIER:
+	default:
+		return PMPI_Barrier(c->comm);
+	}
+}
 
+/* Whether collectives may go through the switch is agreed once MPI runs. */
+static int begin(int err)
+{
 	if (!err)
 		front_init();
 	return err;
 }
 
+int MPI_Init(int *argc, char ***argv)
+{
+	return begin(PMPI_Init(argc, argv));
+}
+
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	int err = PMPI_Init_thread(argc, argv, required, provided);
-
-	if (!err)
-		front_init();
-	return err;
+	return begin(PMPI_Init_thread(argc, argv, required, provided));
 }
 
 int MPI_Finalize(void)
@@ -60,7 +87,8 @@ int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MP
 					.count = count,
 					.type = type,
 					.op = op,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }
@@ -75,7 +103,8 @@ int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_O
 					.type = type,
 					.op = op,
 					.root = root,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }
@@ -87,14 +116,15 @@ int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm com
 					.count = count,
 					.type = type,
 					.root = root,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }
 
 int MPI_Barrier(MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_BARRIER, .comm = comm};
+	const struct front_call call = {.kind = FRONT_BARRIER, .comm = comm, .pass = pass};
 
 	return front_call(&call);
 }
@@ -108,7 +138,8 @@ int MPI_Reduce_scatter(const void *send, void *recv, const int counts[], MPI_Dat
 					.counts = counts,
 					.type = type,
 					.op = op,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }
@@ -122,7 +153,8 @@ int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Dataty
 					.count = count,
 					.type = type,
 					.op = op,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }
@@ -137,7 +169,8 @@ int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void
 					.recv = recv,
 					.count = count,
 					.type = type,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }
@@ -154,7 +187,8 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 					.counts = counts,
 					.displs = displs,
 					.type = type,
-					.comm = comm};
+					.comm = comm,
+					.pass = pass};
 
 	return front_call(&call);
 }

@@ -28,6 +28,7 @@ bool front_on;
 int front_fixed = -1;
 
 static int key = MPI_KEYVAL_INVALID; /* of the attribute that points to a communicator's team */
+static bool frees_teams;             /* with the attributes of their communicators */
 static struct front_team *teams, **last_team = &teams;
 /* protects the list of teams, because several threads may make teams */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -71,8 +72,7 @@ static bool agree(MPI_Comm comm, int shown, char text[FRONT_TEXT_BYTES])
 	return false;
 }
 
-/* Prints why MPI runs alone, or ends the program if that is an error (INCCL_MPI_REQUIRE). */
-static void alone(int rank, const char *name, const char *why)
+void front_alone(bool prints, const char *name, const char *why)
 {
 	static char printed[FRONT_TEXT_BYTES];
 	const char *required = getenv("INCCL_MPI_REQUIRE");
@@ -84,15 +84,14 @@ static void alone(int rank, const char *name, const char *why)
 	again = !strcmp(printed, why);
 	snprintf(printed, sizeof(printed), "%s", why);
 	pthread_mutex_unlock(&lock);
-	if (!rank && !again)
+	if (prints && !again)
 		say("%s: MPI runs %s: %s", name, fatal ? "not alone (INCCL_MPI_REQUIRE)" : "alone",
 		    why);
-	if (fatal)
+	if (prints && fatal)
 		PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Describes the settings that must be equal on all ranks. */
-static void describe(char text[FRONT_TEXT_BYTES])
+void front_describe(char text[FRONT_TEXT_BYTES])
 {
 	const char *controller = getenv("INCCL_CONTROLLER"), *choice = getenv("INCCL_MPI_CHOICE");
 
@@ -101,15 +100,7 @@ static void describe(char text[FRONT_TEXT_BYTES])
 		 choice ? choice : "");
 }
 
-/* A communicator was freed by a function that the front end does not replace. Its team stays for
- * MPI_Finalize, because nothing collective may happen here. */
-static int on_delete(MPI_Comm comm, int keyval, void *attribute, void *extra)
-{
-	return MPI_SUCCESS;
-}
-
-/* Reads INCCL_MPI_CHOICE. On failure @why gets the reason. */
-static void read_choice(char why[FRONT_TEXT_BYTES])
+void front_read_choice(char why[FRONT_TEXT_BYTES])
 {
 	const char *choice = getenv("INCCL_MPI_CHOICE");
 
@@ -134,22 +125,19 @@ void front_init(void)
 	if (!any)
 		return;
 	PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	describe(own);
+	front_describe(own);
 	memcpy(first, own, sizeof(first));
 	PMPI_Bcast(first, sizeof(first), MPI_CHAR, 0, MPI_COMM_WORLD);
-	read_choice(why);
+	front_read_choice(why);
 	if (!wants)
 		snprintf(why, sizeof(why), "INCCL_CONTROLLER is not set");
 	else if (strcmp(own, first))
 		snprintf(why, sizeof(why), "it has \"%.90s\", but rank 0 has \"%.90s\"", own,
 			 first);
-	front_on = agree(MPI_COMM_WORLD, rank, why);
-	if (!front_on) {
-		alone(rank, "MPI_COMM_WORLD", why);
-		return;
-	}
-	front_types_init();
-	PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
+	if (agree(MPI_COMM_WORLD, rank, why))
+		front_begin(false);
+	else
+		front_alone(!rank, "MPI_COMM_WORLD", why);
 }
 
 /* Whether all ranks of a communicator are of MPI_COMM_WORLD, whose ranks alone have agreed on
@@ -170,33 +158,44 @@ static bool is_in_world(MPI_Comm comm, int ranks)
 	return is_in;
 }
 
-struct front_team *front_team(MPI_Comm comm)
+/* Makes the team of a communicator. */
+static struct front_team *new_team(MPI_Comm comm)
 {
-	struct front_team *team;
-	int found = 0, inter;
+	struct front_team *team = calloc(1, sizeof(*team));
+	int inter;
 
-	if (comm == MPI_COMM_NULL)
+	if (!team)
+		front_die("no memory for a communicator");
+	team->node = team->leaders = MPI_COMM_NULL;
+	PMPI_Comm_test_inter(comm, &inter);
+	PMPI_Comm_rank(comm, &team->rank);
+	PMPI_Comm_size(comm, &team->ranks);
+	if (inter || team->ranks < 2 || !is_in_world(comm, team->ranks))
+		team->use = FRONT_OFF;
+	team->calls = comm == MPI_COMM_WORLD ? CALLS_BEFORE : 0;
+	PMPI_Comm_set_attr(comm, key, team);
+	pthread_mutex_lock(&lock);
+	*last_team = team;
+	last_team = &team->next;
+	pthread_mutex_unlock(&lock);
+	return team;
+}
+
+struct front_team *front_team(const struct front_call *c)
+{
+	struct front_team *team = c->team ? *c->team : NULL;
+	int found = c->team && team;
+
+	if (c->comm == MPI_COMM_NULL)
 		return NULL;
-	PMPI_Comm_get_attr(comm, key, &team, &found);
-	if (!found) {
-		team = calloc(1, sizeof(*team));
-		if (!team)
-			front_die("no memory for a communicator");
-		team->node = team->leaders = MPI_COMM_NULL;
-		PMPI_Comm_test_inter(comm, &inter);
-		PMPI_Comm_rank(comm, &team->rank);
-		PMPI_Comm_size(comm, &team->ranks);
-		if (inter || team->ranks < 2 || !is_in_world(comm, team->ranks))
-			team->use = FRONT_OFF;
-		team->calls = comm == MPI_COMM_WORLD ? CALLS_BEFORE : 0;
-		PMPI_Comm_set_attr(comm, key, team);
-		pthread_mutex_lock(&lock);
-		*last_team = team;
-		last_team = &team->next;
-		pthread_mutex_unlock(&lock);
-	}
+	if (!c->team)
+		PMPI_Comm_get_attr(c->comm, key, &team, &found);
+	if (!found)
+		team = new_team(c->comm);
+	if (c->team)
+		*c->team = team;
 	if (team->use == FRONT_NEW && team->calls++ >= CALLS_BEFORE)
-		front_attach(team, comm);
+		front_attach(team, c->comm);
 	return team->use == FRONT_ON ? team : NULL;
 }
 
@@ -409,9 +408,9 @@ void front_attach(struct front_team *team, MPI_Comm comm)
 	}
 	team->use = FRONT_OFF;
 	if (team->nodes > 1)
-		alone(team->rank, team->name, why);
+		front_alone(!team->rank, team->name, why);
 	else if (comm == MPI_COMM_WORLD)
-		alone(team->rank, team->name, "all ranks run on one host");
+		front_alone(!team->rank, team->name, "all ranks run on one host");
 }
 
 void front_lost(struct front_team *team)
@@ -454,18 +453,12 @@ static void close_team(struct front_team *team)
 	team->node_of = team->parts = NULL;
 }
 
-void front_forget(MPI_Comm comm)
+/* Frees the team of a communicator that is freed, together with all its ranks. */
+static void forget(struct front_team *team)
 {
-	struct front_team *team, **p;
-	int found;
+	struct front_team **p;
 
-	if (!front_on || comm == MPI_COMM_NULL)
-		return;
-	PMPI_Comm_get_attr(comm, key, &team, &found);
-	if (!found)
-		return;
 	close_team(team);
-	PMPI_Comm_delete_attr(comm, key);
 	pthread_mutex_lock(&lock);
 	for (p = &teams; *p != team; p = &(*p)->next)
 		;
@@ -474,6 +467,38 @@ void front_forget(MPI_Comm comm)
 		last_team = p;
 	pthread_mutex_unlock(&lock);
 	free(team);
+}
+
+void front_forget(MPI_Comm comm)
+{
+	struct front_team *team;
+	int found;
+
+	if (!front_on || comm == MPI_COMM_NULL)
+		return;
+	PMPI_Comm_get_attr(comm, key, &team, &found);
+	if (!found)
+		return;
+	forget(team);
+	PMPI_Comm_delete_attr(comm, key);
+}
+
+/* MPI deletes the attributes of a communicator. Where front_forget() is called as well, it has
+ * freed the team, or a function that the front end does not replace has freed the communicator.
+ * Such a team stays for MPI_Finalize, because nothing collective may happen here. */
+static int on_delete(MPI_Comm comm, int keyval, void *attribute, void *extra)
+{
+	if (front_on && frees_teams)
+		forget(attribute);
+	return MPI_SUCCESS;
+}
+
+void front_begin(bool frees)
+{
+	frees_teams = frees;
+	front_types_init();
+	PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_delete, &key, NULL);
+	front_on = true;
 }
 
 /* Returns the team whose group has the least name of those that are not closed, or NULL. */
