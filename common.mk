@@ -84,6 +84,8 @@ FLAGS_native-coverage = $(CLANG) $(NATIVE) -O1 $(NATIVE_COVERAGE)
 # that is not installed, and what needs it is not built then.
 OPENMPI_H := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/include/mpi.h /usr/include/openmpi-*/mpi.h))
 OPENMPI_LIB := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/lib /usr/lib64/openmpi/lib))
+# The headers of its components: libopenmpi-dev has them, and other distributions may not.
+OPENMPI_COLL := $(patsubst %/ompi/mca/coll/coll.h,%,$(firstword $(wildcard $(dir $(OPENMPI_H))openmpi/ompi/mca/coll/coll.h)))
 FLAGS_openmpi = $(FLAGS_plain) $(if $(OPENMPI_H),-isystem $(dir $(OPENMPI_H)))
 # mpich: the same of MPICH, of Debian's libmpich-dev or Fedora's mpich-devel.
 MPICH_H := $(firstword $(wildcard /usr/include/*-linux-gnu*/mpich/mpi.h /usr/include/mpich-*/mpi.h))

@@ -202,6 +202,7 @@ struct lab_mpi_options {
 	unsigned int ranks;
 	unsigned int per_host; /* limit of the ranks of a host; 0: as even as possible */
 	bool mpich;            /* hydra of MPICH is the launcher, instead of that of Open MPI */
+	bool component;        /* Open MPI loads its component, and no library is preloaded */
 	bool mgmt;             /* MPI's own messages use the management network */
 	bool no_switch;        /* without INCCL_CONTROLLER and without the library for MPI */
 };

@@ -263,7 +263,7 @@ struct words {
 	const char *word[LAB_MPI_WORDS];
 	unsigned int n;
 	char program[PATH_MAX], agent[PATH_MAX + 64], hosts[LAB_NODES * 32], ranks[16];
-	char preload[PATH_MAX + 16];
+	char library[PATH_MAX + 64];
 };
 
 /* Adds words up to a NULL. They must live as long as @w. */
@@ -334,6 +334,29 @@ static void add_launcher(struct words *w, const struct lab *lab, const struct la
 	    "--bind-to", "none", "--host", w->hosts, "-np", w->ranks, NULL);
 }
 
+/* Adds the variable by which programs find the library for MPI of this build. One that is installed
+ * needs none. */
+static void add_library(struct words *w, const struct lab_mpi_options *o)
+{
+	char path[PATH_MAX], *slash;
+
+	lab_find_program(o->mpich       ? "libinccl-mpich.so"
+			 : o->component ? "mca_coll_inccl.so"
+					: "libinccl-mpi.so",
+			 path);
+	slash = strrchr(path, '/');
+	if (!slash)
+		return;
+	if (o->component) {
+		*slash = 0;
+		snprintf(w->library, sizeof(w->library),
+			 "OMPI_MCA_mca_base_component_path=SYS_DEFAULT:%s:USER_DEFAULT", path);
+	} else {
+		snprintf(w->library, sizeof(w->library), "LD_PRELOAD=%s", path);
+	}
+	add_variable(w, o->mpich, w->library);
+}
+
 int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
 	       const struct lab_run_options *limits, char *const argv[])
 {
@@ -341,8 +364,11 @@ int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
 	const unsigned int n_hosts = lab_hosts(lab);
 	struct lab_mpi_options o = *options;
 	static struct words w;
-	char library[PATH_MAX];
 
+	if (o.component && o.mpich) {
+		inc_usage("--component is for Open MPI, and MPICH has no components");
+		return 2;
+	}
 	o.ranks = o.ranks ?: n_hosts;
 	o.per_host = o.per_host ?: n_hosts ? (o.ranks + n_hosts - 1) / n_hosts : 1;
 	if (!n_hosts || (o.ranks + o.per_host - 1) / o.per_host > n_hosts) {
@@ -352,11 +378,8 @@ int lab_mpirun(struct lab *lab, const struct lab_mpi_options *options,
 	}
 	lab_find_program("inc-lab", w.program);
 	add_launcher(&w, lab, &o);
-	lab_find_program(o.mpich ? "libinccl-mpich.so" : "libinccl-mpi.so", library);
-	if (!o.no_switch && strchr(library, '/')) {
-		snprintf(w.preload, sizeof(w.preload), "LD_PRELOAD=%s", library);
-		add_variable(&w, o.mpich, w.preload);
-	}
+	if (!o.no_switch)
+		add_library(&w, &o);
 	for (unsigned int i = 0; i < limits->env.count; i++)
 		add_variable(&w, o.mpich, limits->env.text[i]);
 	for (unsigned int i = 0; argv[i]; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A call of the program: whether it goes by the switch (run.c) or by MPI, and the choice between
- * the two. preload.c calls this on the thread of the program. */
+ * the two. preload.c and component.c call this on the thread of the program. */
 #include "hostlib/mpi/front.h"
 
 /* Calls of a trial, of which each path serves every second one. The first call of each path does

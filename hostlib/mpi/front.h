@@ -3,11 +3,12 @@
  * The front end for MPI: collectives of MPI programs go through the switch where that is possible
  * and faster. docs/mpi.md has the design.
  *
- * The symbols that replace those of MPI, for C and for Fortran, are in preload.c. A call's path is
- * chosen in decide.c, and run.c runs a collective by the switch. The leaders' part of that is in
- * exchange.c. Communicators are known to team.c, and types to types.c. All of them call MPI by its
- * PMPI names. Any thread of the program may be the caller, but on one communicator MPI allows one
- * call at a time.
+ * The symbols that replace those of MPI, for C and for Fortran, are in preload.c. component.c has
+ * the functions that Open MPI calls in place of its own, so that no library need be preloaded. A
+ * call's path is chosen in decide.c, and run.c runs a collective by the switch. The leaders' part
+ * of that is in exchange.c. Communicators are known to team.c, and types to types.c. All of them
+ * call MPI by its PMPI names. Any thread of the program may be the caller, but on one communicator
+ * MPI allows one call at a time.
  */
 #ifndef INC_HOSTLIB_MPI_FRONT_H
 #define INC_HOSTLIB_MPI_FRONT_H

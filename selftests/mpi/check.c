@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * An MPI program that compares the collectives of the library under test, which is preloaded, with
- * MPI's own (PMPI). test_mpi starts this program by inc-lab mpirun. Rank 0 prints how many calls
+ * An MPI program that compares the collectives of the library under test with MPI's own, which
+ * mpi_alone() calls. test_mpi starts this program by inc-lab mpirun. Rank 0 prints how many calls
  * were made, how many gave a wrong result, and a hash of all results.
  *
  * With `where`, each rank prints its host name and address. With `all`, it calls each collective by
@@ -177,7 +177,7 @@ static void expect_equal(const char *name)
 {
 	uint64_t hashes[2] = {all_hash, ~all_hash};
 
-	PMPI_Allreduce(MPI_IN_PLACE, hashes, 2, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+	PMPI_Allreduce(MPI_IN_PLACE, hashes, 2, MPI_UINT64_T, MPI_MIN, mpi_alone(MPI_COMM_WORLD));
 	if (hashes[0] != ~hashes[1]) {
 		fprintf(stderr, "check: rank %d: not all ranks have the same results: %s\n", rank,
 			name);
@@ -206,11 +206,11 @@ static void check_reduction(MPI_Comm comm, const struct type *t, const struct op
 	if (in_place && gets)
 		memcpy(own, input, bytes);
 	if (root < 0) {
-		PMPI_Allreduce(input, expected, count, t->type, o->op, comm);
+		PMPI_Allreduce(input, expected, count, t->type, o->op, mpi_alone(comm));
 		MPI_Allreduce(in_place ? MPI_IN_PLACE : input, own, count, t->type, o->op, comm);
 		all_hash = hash(all_hash, own, bytes);
 	} else {
-		PMPI_Reduce(input, expected, count, t->type, o->op, root, comm);
+		PMPI_Reduce(input, expected, count, t->type, o->op, root, mpi_alone(comm));
 		MPI_Reduce(in_place && gets ? MPI_IN_PLACE : input, own, count, t->type, o->op,
 			   root, comm);
 	}
@@ -224,7 +224,7 @@ static void check_bcast(MPI_Comm comm, int bytes, int root)
 
 	fill(input, &byte, bytes, &(struct op){"-", MPI_OP_NULL, 0});
 	memcpy(expected, input, bytes);
-	PMPI_Bcast(expected, bytes, MPI_BYTE, root, comm);
+	PMPI_Bcast(expected, bytes, MPI_BYTE, root, mpi_alone(comm));
 	/* a program may give bytes that it can only read */
 	mprotect(input, MAX_BYTES, rank_in(comm) == root ? PROT_READ : PROT_READ | PROT_WRITE);
 	MPI_Bcast(input, bytes, MPI_BYTE, root, comm);
@@ -483,7 +483,7 @@ static void check_until(const char *path)
 		one_loop();
 		if (!over)
 			over = !rank && !access(path, F_OK);
-		PMPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+		PMPI_Bcast(&over, 1, MPI_INT, 0, mpi_alone(MPI_COMM_WORLD));
 		if (!rank && calls / 100 != (calls - 5) / 100) {
 			printf("at call %lu\n", calls);
 			fflush(stdout);
@@ -579,7 +579,8 @@ int main(int argc, char **argv)
 				"N|until FILE\n");
 		MPI_Abort(MPI_COMM_WORLD, 2);
 	}
-	PMPI_Reduce(&wrong, &all_wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+	PMPI_Reduce(&wrong, &all_wrong, 1, MPI_UNSIGNED_LONG, MPI_SUM, 0,
+		    mpi_alone(MPI_COMM_WORLD));
 	if (!rank && calls)
 		printf("%lu calls, %lu wrong, hash %016llx\n", calls, all_wrong,
 		       (unsigned long long)all_hash);

@@ -40,6 +40,10 @@ void judge(const char *what, const struct type *t, const struct op *o, int count
 void complain(const char *what, const struct type *t, const char *op, int count, int i);
 
 int rank_in(MPI_Comm comm);
+/* Returns a communicator with the same ranks, on which a call by its PMPI name is MPI's own. Open
+ * MPI's component serves such calls, too, where the environment has CHECK_COMPONENT. So this is a
+ * new communicator then, because the component leaves the first calls of each to MPI. */
+MPI_Comm mpi_alone(MPI_Comm comm);
 
 /* check_blocks.c: collectives of vectors that consist of a block for each rank, and nonblocking
  * ones */
