@@ -402,17 +402,14 @@ static void reasons(void **state)
 		{{.slots = 32}, -E2BIG, "switch l0: 64 slots are more than its limit of 32"},
 		{{.connections = 3},
 		 -E2BIG,
-		 "switch a: 4 connections are more than its limit of 3 (inc-switchd "
-		 "--max-connections)"},
+		 "switch a: 4 connections are more than its limit of 3"},
 		{{.rows = 255},
 		 -E2BIG,
-		 "switch a: 256 contribution rows are more than its limit of 255 (inc-switchd "
-		 "--max-rows)"},
+		 "switch a: 256 contribution rows are more than its limit of 255"},
 		/* the limit counts the spine's own hosts, and the leaves that have no other way */
 		{{.connections = 4},
 		 -E2BIG,
-		 "switch a: 6 connections are more than its limit of 4 (inc-switchd "
-		 "--max-connections)"},
+		 "switch a: 6 connections are more than its limit of 4"},
 		{{.rows = 1 << 20, .connections = 64, .communicators = 1}, 0, NULL},
 	};
 	struct inc_topology *t = spines(2, 4, true);
