@@ -29,7 +29,7 @@ void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm)
 			   MPI_BYTE, root, comm);
 }
 
-/* ---- what the fallback calls ---- */
+/* ---- functions that the fallback calls ---- */
 
 static int gather(void *context, const void *mine, void *all, size_t bytes)
 {
