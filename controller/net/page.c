@@ -17,8 +17,8 @@
 
 #define ASK_NS   INC_NSEC_PER_SEC        /* least time between two questions to a switch */
 #define STALE_NS (15 * INC_NSEC_PER_SEC) /* time after which an old answer says nothing */
-/* Time without a reader after which all answers are forgotten. Otherwise the first rate would be the mean
- * of that time. A browser asks at least every two seconds. */
+/* Time without a reader after which all answers are forgotten. Otherwise the first rate would be
+ * the mean of that time. A browser asks at least every two seconds. */
 #define UNREAD_NS (5 * INC_NSEC_PER_SEC)
 #define HASH_TEXT 64 /* bytes of the text of a hash */
 
