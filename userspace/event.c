@@ -6,8 +6,9 @@
 #include <string.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/numbers.h"
 #include "lib/net/lines.h"
-#include "lib/roce/wire.h"
+#include "lib/roce/udp.h"
 #include "userspace/interface.h"
 #include "userspace/switchd.h"
 
@@ -44,17 +45,15 @@ void inc_events_close(struct inc_daemon *d)
 	free(d->events);
 }
 
-/* Removes one event to make room: the oldest event of the most frequent kind, so that no kind
- * displaces another. */
+/* Removes one event to make room: the oldest event of the most frequent kind. */
 static void drop_one(struct inc_events *events)
 {
-	uint32_t i, n[INC_EVENT_KIND_MAX] = {}, oldest = 0;
+	uint8_t kinds[INC_EVENTS_KEPT];
+	uint32_t oldest;
 
-	for (i = 0; i < events->n_kept; i++)
-		n[events->kept[i].kind]++;
-	for (i = 0; i < events->n_kept; i++)
-		if (n[events->kept[i].kind] > n[events->kept[oldest].kind])
-			oldest = i;
+	for (uint32_t i = 0; i < events->n_kept; i++)
+		kinds[i] = events->kept[i].kind;
+	oldest = inc_most_frequent(kinds, events->n_kept);
 	memmove(&events->kept[oldest], &events->kept[oldest + 1],
 		(--events->n_kept - oldest) * sizeof(events->kept[0]));
 }

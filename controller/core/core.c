@@ -13,6 +13,7 @@
 #include "controller/core/group.h"
 #include "controller/core/orphan.h"
 #include "controller/core/switch.h"
+#include "lib/base/numbers.h"
 #include "lib/base/printable.h"
 
 const char *const inc_record_kinds[] = {
@@ -24,13 +25,12 @@ const char *const inc_record_kinds[] = {
 /* Drops the oldest record of the most frequent kind. */
 static void drop_record(struct inc_records *records)
 {
-	unsigned int n[INC_N_RECORD_KINDS] = {}, oldest = 0, i;
+	uint8_t kinds[INC_RECORDS];
+	unsigned int oldest;
 
-	for (i = 0; i < records->n_kept; i++)
-		n[records->kept[i].kind]++;
-	for (i = 0; i < records->n_kept; i++)
-		if (n[records->kept[i].kind] > n[records->kept[oldest].kind])
-			oldest = i;
+	for (unsigned int i = 0; i < records->n_kept; i++)
+		kinds[i] = records->kept[i].kind;
+	oldest = inc_most_frequent(kinds, records->n_kept);
 	memmove(&records->kept[oldest], &records->kept[oldest + 1],
 		(--records->n_kept - oldest) * sizeof(records->kept[0]));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small functions of numbers: the smaller and the larger of two, and powers of two for the sizes of
- * rings and windows. */
+/* Small functions of numbers: the smaller and the larger of two, powers of two for the sizes of
+ * rings and windows, and the most frequent of several. */
 #ifndef INC_NUMBERS_H
 #define INC_NUMBERS_H
 
@@ -35,6 +35,20 @@ static inline uint32_t inc_pow2_up(uint32_t n)
 static inline uint32_t inc_pow2_down(uint32_t n)
 {
 	return 1u << (31 - __builtin_clz(n));
+}
+
+/* The place of the first among those numbers that occur most often. The numbers are kinds of
+ * events. A list that is full drops the event at this place, so that no kind displaces another. */
+static inline unsigned int inc_most_frequent(const uint8_t *numbers, unsigned int n)
+{
+	unsigned int count[UINT8_MAX + 1] = {}, first = 0, i;
+
+	for (i = 0; i < n; i++)
+		count[numbers[i]]++;
+	for (i = 0; i < n; i++)
+		if (count[numbers[i]] > count[numbers[first]])
+			first = i;
+	return first;
 }
 
 #endif

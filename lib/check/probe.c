@@ -22,6 +22,7 @@
 #include "lib/net/netdev.h"
 #include "lib/net/wait.h"
 #include "lib/proto/roce.h"
+#include "lib/roce/udp.h"
 #include "lib/roce/wire.h"
 
 /* Time to wait for the first answer, for which the kernel may have to find the neighbour, and for
@@ -37,11 +38,10 @@
 /* After so many packets without any answer, no more are sent. */
 #define PATIENCE 3
 
-/* inspect_udp() asks at the last UDP_PORTS ports of the range from which Linux takes the ports of
+/* inspect_udp() asks at the last so many ports of the range from which Linux takes the ports of
  * soft endpoints. Linux sends six ICMP errors to a machine at once, so these are fewer. */
-#define LAST_UDP_PORT 60999
-#define UDP_PORTS     3
-#define UDP_WAIT_MS   200
+#define UDP_PORTS   3
+#define UDP_WAIT_MS 200
 
 /* Since Linux 5.18. The header of an older system lacks it. */
 #ifndef BPF_F_TEST_XDP_LIVE_FRAMES
@@ -357,18 +357,18 @@ static bool inspect_answers(struct neighbour *n, bool must_answer)
  * ports, and their kernel then gives no answer, so several ports are tried. */
 static void inspect_udp(struct neighbour *n)
 {
-	uint16_t port = LAST_UDP_PORT;
+	uint16_t port = INC_UDP_LAST_PORT;
 
-	while (port > LAST_UDP_PORT - UDP_PORTS &&
+	while (port > INC_UDP_LAST_PORT - UDP_PORTS &&
 	       !inc_os.udp.refuses(n->probe.own.s_addr, n->probe.peer.s_addr, port, UDP_WAIT_MS))
 		port--;
-	if (port > LAST_UDP_PORT - UDP_PORTS)
+	if (port > INC_UDP_LAST_PORT - UDP_PORTS)
 		inc_find(n->f, INC_FINDING_OK, n->where, "udp", "%s: UDP port %u is reached",
 			 n->who, port);
 	else
 		inc_find_fix(inc_find(n->f, INC_FINDING_WARNING, n->where, "udp",
 				      "%s answers ICMP, but nothing at UDP ports %u to %u", n->who,
-				      port + 1, LAST_UDP_PORT),
+				      port + 1, INC_UDP_LAST_PORT),
 			     "If a firewall drops UDP there, jobs end by a time limit.",
 			     "there: " INC_FIREWALL_COMMAND);
 }

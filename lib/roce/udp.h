@@ -14,6 +14,17 @@
 #include <netinet/in.h>
 #include "lib/base/datagram.h"
 #include "lib/base/err.h"
+#include "lib/base/opt.h"
+#include "lib/proto/roce.h"
+
+/* The range from which Linux takes the ports of soft endpoints by default. */
+#define INC_UDP_FIRST_PORT 32768
+#define INC_UDP_LAST_PORT  60999
+/* The command by which a firewall passes what peers send: to the port of RoCEv2, and to soft
+ * endpoints. docs/guide.md has a stricter one. */
+#define INC_FIREWALL_COMMAND                                                                    \
+	"nft add rule inet filter input udp dport '{ " INC_STR(INC_ROCE_UDP_PORT) ", " INC_STR( \
+		INC_UDP_FIRST_PORT) "-" INC_STR(INC_UDP_LAST_PORT) " }' accept"
 
 struct inc_udp {
 	int fd;

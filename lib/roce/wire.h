@@ -9,15 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/base/opt.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/crc.h"
-
-/* The command by which a firewall passes what peers send: to the port of RoCEv2, and to the ports
- * that the kernel gives to soft endpoints by default. docs/guide.md has a stricter one. */
-#define INC_FIREWALL_COMMAND                                                                       \
-	"nft add rule inet filter input udp dport '{ " INC_STR(INC_ROCE_UDP_PORT) ", 32768-60999 " \
-										  "}' accept"
 
 /* Length of the longest BTH with extended headers: BTH, RETH and immediate. */
 #define INC_MAX_HEAD_LEN (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
