@@ -19,6 +19,7 @@ struct inc_configured {
 	/* a text about what the ports lack, as it was last reported, or when the communicator was
 	 * made; "": they lack nothing */
 	char lacks[INC_PORT_REASON];
+	const struct inc_engine_port *lacking; /* the port of that text; NULL: none */
 	/* A peer may have sent nothing yet, so the kernel is asked whether it answers ARP
 	 * requests. */
 	bool awaits_peers;
@@ -26,6 +27,7 @@ struct inc_configured {
 	uint32_t asked_ip;
 	uint32_t silent_ip;           /* address of a peer that does not answer; 0: there is none */
 	char silent[INC_PORT_REASON]; /* a text that names that peer */
+	const struct inc_engine_port *silent_port; /* the port that leads to it */
 	LIST_ENTRY(inc_configured) entry;
 };
 
@@ -54,16 +56,16 @@ static struct inc_configured *find(const struct inc_daemon *d, uint32_t communic
 	return c;
 }
 
-/* Writes what the communicator's ports lack now. Returns 0, or -errno if they lack something. */
-static int look(const struct inc_daemon *d, const struct inc_comm_conf *conf,
-		char lacks[INC_PORT_REASON])
+/* Writes what the communicator's ports lack now. Returns the port that lacks it, or NULL. */
+static const struct inc_engine_port *
+look(const struct inc_daemon *d, const struct inc_comm_conf *conf, char lacks[INC_PORT_REASON])
 {
 	struct inc_err err = {};
 	uint32_t conn;
 	const int ret = inc_ports_fit(d, conf, &conn, &err);
 
 	snprintf(lacks, INC_PORT_REASON, "%s", err.msg);
-	return ret;
+	return ret ? inc_ports_find(d, conf->conn[conn].port) : NULL;
 }
 
 /* Asks the kernel for a peer, once in a look, and makes the kernel ask that peer if necessary.
@@ -134,6 +136,7 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 		return;
 	if (!conn.up)
 		snprintf(who, sizeof(who), "rank %u", conn.rank);
+	c->silent_port = port;
 	snprintf(c->silent, sizeof(c->silent),
 		 "port %s: %s (%s) does not answer ARP requests: is it up, behind this port, and "
 		 "has it this address? (ip neigh show dev %s)",
@@ -148,7 +151,8 @@ int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
 		return -ENOMEM;
 	c->conf = *conf;
 	c->awaits_peers = d->client;
-	if (look(d, conf, c->lacks))
+	c->lacking = look(d, conf, c->lacks);
+	if (c->lacking)
 		inc_ports_warn(d, conf);
 	LIST_INSERT_HEAD(&d->configured, c, entry);
 	return 0;
@@ -173,18 +177,11 @@ void inc_configured_connect(struct inc_daemon *d, uint32_t communicator,
 
 void inc_configured_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS])
 {
-	const struct inc_engine_port *port;
 	const struct inc_configured *c;
-	char name[IF_NAMESIZE];
 
-	LIST_FOREACH (c, &d->configured, entry) {
-		/* each of these texts begins with its port */
-		if (sscanf(c->lacks, "port %15[^: ]", name) != 1)
-			continue;
-		port = inc_ports_find(d, name);
-		if (port && !texts[port - d->port])
-			texts[port - d->port] = c->lacks;
-	}
+	LIST_FOREACH (c, &d->configured, entry)
+		if (c->lacking && !texts[c->lacking - d->port])
+			texts[c->lacking - d->port] = c->lacks;
 }
 
 /* Reports what the communicator's ports lack, or which peer is silent, if that has changed. */
@@ -193,8 +190,11 @@ static void report(struct inc_daemon *d, struct inc_configured *c)
 	struct inc_msg_event event = {.communicator = c->conf.communicator};
 	char lacks[INC_PORT_REASON];
 
-	if (!look(d, &c->conf, lacks) && c->silent_ip)
+	c->lacking = look(d, &c->conf, lacks);
+	if (!c->lacking && c->silent_ip) {
 		memcpy(lacks, c->silent, sizeof(lacks));
+		c->lacking = c->silent_port;
+	}
 	if (!strcmp(lacks, c->lacks))
 		return;
 	memcpy(c->lacks, lacks, sizeof(lacks));
