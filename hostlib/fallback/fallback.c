@@ -87,7 +87,7 @@ static int complete(struct inccl_fallback *f, struct inccl_result *result,
 	set_state(result, ret ? RESULT_RUNNING : state);
 	pthread_mutex_unlock(&f->lock);
 	if (ret)
-		inccl_fallback_lose(f, "another rank has failed in this collective");
+		inccl_fallback_lose(f, INCCL_FALLBACK_ANOTHER " has failed in this collective");
 	return ret;
 }
 

@@ -137,7 +137,7 @@ static const char *look(struct inccl_fallback *f, size_t bytes)
 		if (ret == -ECONNRESET)
 			return gone_text(f, f->look_at);
 		if (!ret && f->look_at != f->rank && reply.lost)
-			return "another rank has lost the switch";
+			return INCCL_FALLBACK_ANOTHER " has lost the switch";
 		if (ret || (f->look_at != f->rank && reply.begun < f->begun)) {
 			f->look_again_at_ns = inc_awake_now_ns(&f->awake) + LOOK_AGAIN_NS;
 			return NULL;
@@ -164,7 +164,8 @@ static int finish(struct inccl_fallback *f, struct inccl_request *request, size_
 	while ((ret = inccl_wait(request, slice_ms)) == -EAGAIN) {
 		if (f->opts.progress)
 			f->opts.progress(f->opts.context);
-		reason = is_given_up(f, f->begun) ? "another rank has failed in this collective"
+		reason = is_given_up(f, f->begun) ? INCCL_FALLBACK_ANOTHER
+				 " has failed in this collective"
 						  : look(f, bytes);
 		if (reason) {
 			inccl_fallback_lose(f, reason);

@@ -40,6 +40,9 @@
 #include <stddef.h>
 #include "inccl.h"
 
+/* the beginning of a reason that only says that another rank has one */
+#define INCCL_FALLBACK_ANOTHER "another rank"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -98,7 +101,7 @@ struct inccl_fallback_opts {
 	 * framework needs no calls. */
 	void (*progress)(void *context);
 	/* Called once on each rank, when it has lost the switch, with the reason in one line. It
-	 * begins with "another rank" if that is all that this rank knows. */
+	 * begins with INCCL_FALLBACK_ANOTHER if that is all that this rank knows. */
 	void (*lost)(void *context, const char *reason);
 	/* largest result that is kept, the same on all ranks (default: 262144) */
 	size_t keep_bytes;

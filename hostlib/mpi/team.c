@@ -19,8 +19,6 @@
 /* time until all leaders have joined; no leader comes late, because all have agreed before */
 #define CREATE_TIMEOUT_MS  30000
 #define CONNECT_TIMEOUT_MS 5000
-/* the beginning of a reason that only says that another leader has one (inccl_fallback.h) */
-#define ANOTHER "another rank"
 /* pause between two calls of MPI while a group is created */
 #define PAUSE_NS 1000000
 
@@ -418,7 +416,7 @@ void front_lost(struct front_team *team)
 	char other[FRONT_TEXT_BYTES] = "";
 
 	/* the cause on one leader explains more than what follows from it on the others */
-	if (!strncmp(team->reason, ANOTHER, strlen(ANOTHER))) {
+	if (!strncmp(team->reason, INCCL_FALLBACK_ANOTHER, strlen(INCCL_FALLBACK_ANOTHER))) {
 		memcpy(other, team->reason, sizeof(other));
 		team->reason[0] = '\0';
 	}
