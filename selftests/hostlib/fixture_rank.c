@@ -158,3 +158,79 @@ void rank_until(struct rank_fixture *fx, bool (*condition)(struct inccl_communic
 		poll(NULL, 0, done ? 0 : 1);
 	} while (!done);
 }
+
+int wide_up(struct wide *w, const char *third, const char *fourth)
+{
+	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
+		   .payload = 1024, .window = 8, .create_timeout_ms = PATIENT_MS,
+		   .channels = w->channels, .error = w->why, .error_size = sizeof(w->why));
+	static const char conn[] =
+		"{\"type\":\"C\",\"comm\":%s,\"communicator\":%u,\"payload\":1024,\"slots\":8,"
+		"\"channels\":%u,\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\","
+		"\"peer_port\":%u,\"peer_qp\":%u,\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n";
+	char error[256];
+
+	snprintf(w->conn[0], sizeof(w->conn[0]), conn, "0", 12, w->channels,
+		 rc_peer_open(&w->fx.peer), RC_PEER_QPN);
+	snprintf(w->conn[1], sizeof(w->conn[1]), conn, FURTHER, 13, 1, rc_peer_open(&w->second),
+		 RC_PEER_QPN);
+	w->answers[0] = JOINED;
+	w->answers[1] = w->conn[0];
+	w->answers[2] = STARTED;
+	w->answers[3] = third ?: w->conn[1];
+	w->answers[4] = fourth ?: STARTED_2;
+	for (unsigned int i = 5; i < 15; i++)
+		w->answers[i] = LEFT;
+	if (fake_controller_create(&w->fx.controller, w->answers, false, &w->fx.group, error, NULL,
+				   NULL))
+		fail_msg("%s", error);
+	return inccl_communicator_create(w->fx.group, &opts, &w->fx.comm);
+}
+
+static void connect_peer(struct rc_peer *peer, struct inccl_communicator *channel)
+{
+	endpoint_be_patient(channel);
+	rc_peer_connect(peer, channel->own.udp_port, channel->own.qpn, channel->own.psn,
+			SWITCH_PSN);
+}
+
+int wide_setup(void **state)
+{
+	struct wide *w = calloc(1, sizeof(*w));
+
+	*state = w;
+	if (!w)
+		return -1;
+	w->channels = 2;
+	inccl_channel_part_bytes = sizeof(w->numbers) / 2;
+	return 0;
+}
+
+int wide_teardown(void **state)
+{
+	struct wide *w = *state;
+
+	inccl_communicator_destroy(w->fx.comm);
+	inccl_group_destroy(w->fx.group);
+	fake_controller_stop(&w->fx.controller);
+	rc_peer_close(&w->fx.peer);
+	rc_peer_close(&w->second);
+	free(w);
+	return 0;
+}
+
+unsigned int channels_of(struct inccl_communicator *comm)
+{
+	struct inccl_communicator_info info = {.sz = sizeof(info)};
+
+	assert_int_equal(inccl_communicator_info(comm, &info), 0);
+	return info.channels;
+}
+
+void wide_connect(struct wide *w)
+{
+	assert_int_equal(wide_up(w, NULL, NULL), 0);
+	assert_int_equal(channels_of(w->fx.comm), 2);
+	connect_peer(&w->fx.peer, w->fx.comm);
+	connect_peer(&w->second, w->fx.comm->channel[1]);
+}

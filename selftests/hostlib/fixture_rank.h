@@ -32,6 +32,22 @@ struct rank_fixture {
 	char seen_group[512];
 };
 
+/* A rank whose communicator has two channels, each with a peer at the switch. */
+struct wide {
+	struct rank_fixture fx;
+	struct rc_peer second; /* the peer of channel 1 */
+	char conn[2][512];
+	const char *answers[16];
+	unsigned int channels;
+	char why[256];
+	int32_t numbers[128];
+};
+
+#define FURTHER   "134217728" /* comm of channel 1 */
+#define STARTED_2 "{\"type\":\"start\",\"communicator\":13}\n"
+/* answers to all that a rank says at the end of its communicator */
+#define LEFT "{\"type\":\"D\",\"communicator\":13}\n{\"type\":\"D\",\"communicator\":12}\n"
+
 /* A thread that waits for a request without a limit. */
 struct waiter {
 	pthread_t thread;
@@ -61,5 +77,17 @@ void waiter_start(struct waiter *t, struct inccl_request *req);
 void rank_until(struct rank_fixture *fx, bool (*condition)(struct inccl_communicator *));
 bool thread_drives(struct inccl_communicator *comm);
 bool waiter_sleeps(struct inccl_communicator *comm);
+
+/* Set-up and teardown of a cmocka test with a struct wide, whose communicator is not created yet.
+ */
+int wide_setup(void **state);
+int wide_teardown(void **state);
+/* Creates the communicator. third and fourth: the answers about channel 1; NULL: channel 1 is
+ * created as well. */
+int wide_up(struct wide *w, const char *third, const char *fourth);
+/* Creates the communicator with both channels and connects their peers. */
+void wide_connect(struct wide *w);
+/* How many channels the communicator has. */
+unsigned int channels_of(struct inccl_communicator *comm);
 
 #endif

@@ -18,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
 #include "selftests/hostlib/fixture_rank.h"
@@ -159,102 +157,9 @@ static void window_of_large_packets(void **state)
 	assert_int_equal(window[1], window[0] / 2);
 }
 
-/* A rank whose communicator has two channels, each with a peer at the switch. */
-struct wide {
-	struct rank_fixture fx;
-	struct rc_peer second; /* the peer of channel 1 */
-	char conn[2][512];
-	const char *answers[16];
-	unsigned int channels;
-	char why[256];
-	int32_t numbers[128];
-};
-
-#define FURTHER   "134217728" /* comm of channel 1 */
-#define STARTED_2 "{\"type\":\"start\",\"communicator\":13}\n"
-/* answers to all that a rank says at the end of its communicator */
-#define LEFT "{\"type\":\"D\",\"communicator\":13}\n{\"type\":\"D\",\"communicator\":12}\n"
-
-/* Creates a communicator. third and fourth: the answers about channel 1; NULL: it is there. */
-static int wide_up(struct wide *w, const char *third, const char *fourth)
-{
-	INCCL_OPTS(inccl_communicator_opts, opts, .transport = INCCL_TRANSPORT_SOFT,
-		   .payload = 1024, .window = 8, .create_timeout_ms = PATIENT_MS,
-		   .channels = w->channels, .error = w->why, .error_size = sizeof(w->why));
-	static const char conn[] =
-		"{\"type\":\"C\",\"comm\":%s,\"communicator\":%u,\"payload\":1024,\"slots\":8,"
-		"\"channels\":%u,\"connection\":{\"switch\":\"s0\",\"peer_ip\":\"127.0.0.1\","
-		"\"peer_port\":%u,\"peer_qp\":%u,\"peer_psn\":77,\"own_ip\":\"127.0.0.1\"}}\n";
-	char error[256];
-
-	snprintf(w->conn[0], sizeof(w->conn[0]), conn, "0", 12, w->channels,
-		 rc_peer_open(&w->fx.peer), RC_PEER_QPN);
-	snprintf(w->conn[1], sizeof(w->conn[1]), conn, FURTHER, 13, 1, rc_peer_open(&w->second),
-		 RC_PEER_QPN);
-	w->answers[0] = JOINED;
-	w->answers[1] = w->conn[0];
-	w->answers[2] = STARTED;
-	w->answers[3] = third ?: w->conn[1];
-	w->answers[4] = fourth ?: STARTED_2;
-	for (unsigned int i = 5; i < 15; i++)
-		w->answers[i] = LEFT;
-	if (fake_controller_create(&w->fx.controller, w->answers, false, &w->fx.group, error, NULL,
-				   NULL))
-		fail_msg("%s", error);
-	return inccl_communicator_create(w->fx.group, &opts, &w->fx.comm);
-}
-
-static void connect_peer(struct rc_peer *peer, struct inccl_communicator *channel)
-{
-	endpoint_be_patient(channel);
-	rc_peer_connect(peer, channel->own.udp_port, channel->own.qpn, channel->own.psn,
-			SWITCH_PSN);
-}
-
-static int wide_setup(void **state)
-{
-	struct wide *w = calloc(1, sizeof(*w));
-
-	*state = w;
-	if (!w)
-		return -1;
-	w->channels = 2;
-	inccl_channel_part_bytes = sizeof(w->numbers) / 2;
-	return 0;
-}
-
-static int wide_teardown(void **state)
-{
-	struct wide *w = *state;
-
-	inccl_communicator_destroy(w->fx.comm);
-	inccl_group_destroy(w->fx.group);
-	fake_controller_stop(&w->fx.controller);
-	rc_peer_close(&w->fx.peer);
-	rc_peer_close(&w->second);
-	free(w);
-	return 0;
-}
-
 static bool nothing_under_way(struct inccl_communicator *comm)
 {
 	return !comm->head;
-}
-
-static unsigned int channels_of(struct inccl_communicator *comm)
-{
-	struct inccl_communicator_info info = {.sz = sizeof(info)};
-
-	assert_int_equal(inccl_communicator_info(comm, &info), 0);
-	return info.channels;
-}
-
-static void wide_connect(struct wide *w)
-{
-	assert_int_equal(wide_up(w, NULL, NULL), 0);
-	assert_int_equal(channels_of(w->fx.comm), 2);
-	connect_peer(&w->fx.peer, w->fx.comm);
-	connect_peer(&w->second, w->fx.comm->channel[1]);
 }
 
 /* Starts an AllReduce in place, which is cut into two parts, and waits for it on a thread. Receives
@@ -426,22 +331,6 @@ static void last_number(void **state)
 	assert_false(rank_reported(&w->fx, "\"errno\""));
 }
 
-/* A child of fork() frees all channels of its parent's communicator. */
-static void freed_by_a_child(void **state)
-{
-	struct wide *w = *state;
-	int status;
-	pid_t pid;
-
-	wide_connect(w);
-	pid = fork();
-	if (!pid)
-		_exit(inccl_communicator_destroy(w->fx.comm) || inccl_group_destroy(w->fx.group));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	assert_int_equal(channels_of(w->fx.comm), 2);
-}
-
 #define WIDE(f) cmocka_unit_test_setup_teardown(f, wide_setup, wide_teardown)
 
 int main(void)
@@ -458,7 +347,6 @@ int main(void)
 		WIDE(unknown_end_of_a_channel),
 		WIDE(failure_between_channels),
 		WIDE(last_number),
-		WIDE(freed_by_a_child),
 	};
 
 	alarm(2 * LIMIT_S);
