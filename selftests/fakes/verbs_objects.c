@@ -290,8 +290,14 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
 		channel = calloc(1, sizeof(*channel));
 		channel->context = ctx;
 		channel->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-		fake_verbs_must(channel->fd >= 0, "eventfd");
 		objects++;
+	}
+	/* a test may have limited the number of descriptors, of which a real device needs one, too
+	 */
+	if (channel && channel->fd < 0) {
+		free(channel);
+		channel = NULL;
+		objects--;
 	}
 	unlock();
 	return channel;
