@@ -27,16 +27,24 @@ def stopwatch():
     return lambda: time.monotonic() - begin
 
 
+def cpu_share():
+    """The part of a CPU that each program which wants to run gets at this moment, as far as Linux counts them."""
+    with open("/proc/loadavg", encoding="ascii") as f:
+        runnable = int(f.read().split()[3].split("/")[0])
+    return min(1, len(os.sched_getaffinity(0)) / max(runnable, 1))
+
+
 def awake_stopwatch():
-    """Like stopwatch(), but it counts only the time in which this process runs, for limits that end what would wait for
-    ever. A virtual machine may stand still for a minute and more, and nothing under test runs meanwhile. So a reading
-    adds AWAKE_STEP_S at most, and a loop that waits must read more often than that."""
+    """Like stopwatch(), but it counts only the time in which the programs under test run, for limits that end what would
+    wait for ever. A virtual machine may stand still for a minute and more, so a reading adds AWAKE_STEP_S at most, and
+    a loop that waits must read more often than that. On a machine with many tests each program has a part of a CPU, so
+    the watch is slower by that part."""
     last, awake_s = time.monotonic(), 0.0
 
     def read():
         nonlocal last, awake_s
         now = time.monotonic()
-        awake_s += min(now - last, AWAKE_STEP_S)
+        awake_s += min(now - last, AWAKE_STEP_S) * cpu_share()
         last = now
         return awake_s
     return read
