@@ -90,10 +90,10 @@ class Bench:
     def stats(self):
         return {(w, d): n for w in self.wires for d, n in self.lab.wire_stats(w).items()}
 
-    def measure(self, window, fault, disturb=None, more=(), end=None):
-        """Runs a job. Returns what all wires together have counted, and how many data packets exceeded the necessary
-        number."""
-        calls = max(fault.calls // self.fewer, 1)
+    def measure(self, window, fault, disturb=None, more=(), end=None, longer=1):
+        """Runs a job, which has `longer` times as many calls as the fault needs. Returns what all wires together have
+        counted, and how many data packets exceeded the necessary number."""
+        calls = max(fault.calls // self.fewer, 1) * longer
         before, watch = self.stats(), stopwatch()
         job = self.start("--sizes", CALL_PACKETS * PAYLOAD, "-n", calls, "-w", 0, "--payload", PAYLOAD,
                          "--window", window, "--check", "--json", *more)
@@ -161,10 +161,11 @@ class Bench:
             return self.gives_up(fault, place, window)
         wires, _ = self.struck(place)
         before_job, in_job = self.disturb(fault, place)
-        for _ in range(STRIKES):
+        for strike in range(STRIKES):
             try:
                 before_job()
-                row = self.measure(window, fault, in_job, more=self.shorter(fault))
+                # on a busy machine a job may end before the test has interrupted the link, so the next one is longer
+                row = self.measure(window, fault, in_job, more=self.shorter(fault), longer=2 ** strike)
             finally:
                 self.turn_off(fault, wires)
             if row[fault.deed]:
