@@ -305,6 +305,11 @@ static int place_port(const struct ha_config *config, const char *name,
 	if (!inc_rdma_port_is_up(port->state))
 		return inc_err_set(err, ENETDOWN, "%s port %u: %s", name, port->number,
 				   inc_rdma_port_state_name(port->state));
+	if (config->pkey_index >= port->pkeys)
+		return inc_err_set(
+			err, EADDRNOTAVAIL,
+			"%s port %u: NCCL_IB_PKEY is %u, but the port has %u partition keys", name,
+			port->number, config->pkey_index, port->pkeys);
 	*place = (struct ha_place){
 		.link_layer = port->link_layer,
 		.lid = port->lid,

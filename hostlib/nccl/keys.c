@@ -10,24 +10,39 @@
 #define FOR_EVER_ON_RXE     7
 
 const struct ha_setting ha_settings[] = {
-#define NUMBER(type, member, name, unit, def, least, most, text) \
-	{name, unit, def, least, most, text},
-#define TEXT(member, name, text) {name, NULL, 0, 0, 0, text},
+#define NUMBER(type, member, name, instead, unit, def, least, most, text) \
+	{name, instead, unit, def, least, most, text},
+#define TEXT(member, name, text) {name, NULL, NULL, 0, 0, 0, text},
 	HA_NUMBERS(NUMBER) HA_TEXTS(TEXT)
 #undef NUMBER
 #undef TEXT
 		{0}};
 
+static const char *read_text(const char *name)
+{
+	const char *text = name ? getenv(name) : NULL;
+
+	return text && *text ? text : NULL;
+}
+
+const char *ha_setting_source(const struct ha_setting *setting, const char **text)
+{
+	*text = read_text(setting->name);
+	if (*text)
+		return setting->name;
+	*text = read_text(setting->instead);
+	return *text ? setting->instead : NULL;
+}
+
 /* Reads a numeric setting from its environment variable: a decimal number without blanks around it.
- * A variable that is not set, or empty, means the default. */
+ */
 static int read_number(const struct ha_setting *setting, int64_t *value, struct inc_err *err)
 {
-	const char *text = getenv(setting->name);
-	const char *digits;
+	const char *text, *digits, *name = ha_setting_source(setting, &text);
 	char *end;
 
 	*value = setting->def;
-	if (!text || !*text)
+	if (!name)
 		return 0;
 	digits = text + (*text == '-');
 	errno = 0;
@@ -36,16 +51,8 @@ static int read_number(const struct ha_setting *setting, int64_t *value, struct 
 	if (*digits < '0' || *digits > '9' || *end || errno || *value < setting->least ||
 	    *value > setting->most)
 		return inc_err_set(err, EINVAL, "%s: '%.64s' is not a number from %lld to %lld",
-				   setting->name, text, (long long)setting->least,
-				   (long long)setting->most);
+				   name, text, (long long)setting->least, (long long)setting->most);
 	return 0;
-}
-
-static const char *read_text(const char *name)
-{
-	const char *text = getenv(name);
-
-	return text && *text ? text : NULL;
 }
 
 int ha_config_read(struct ha_config *config, struct inc_err *err)

@@ -49,7 +49,7 @@ static int register_memory(struct ha_path *path, void *ring, struct inc_err *err
 
 /* Makes the queue pair with room for inline messages, which a device need not fetch from memory. If
  * the device does not support that, makes one without such room. */
-static int make_qp(struct ha_path *path, struct inc_err *err)
+static int make_qp(struct ha_path *path, unsigned int pkey_index, struct inc_err *err)
 {
 	struct inc_rdma_qp_opts opts = {
 		.send_cq = path->completions.cq,
@@ -62,6 +62,7 @@ static int make_qp(struct ha_path *path, struct inc_err *err)
 			 .rd_atomic = 1,
 			 .dest_rd_atomic = 1},
 		.port = path->port,
+		.pkey_index = pkey_index,
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
 	};
 	struct inc_err ignored;
@@ -141,7 +142,7 @@ int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct i
 	if (!ret)
 		ret = register_memory(path, opts->ring, err);
 	if (!ret)
-		ret = make_qp(path, err);
+		ret = make_qp(path, opts->devices->config->pkey_index, err);
 	if (!ret)
 		ret = describe_own(path, &place, err);
 	if (!ret)

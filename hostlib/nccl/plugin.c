@@ -121,6 +121,25 @@ static void log_devices(const struct ha_plugin *plugin)
 		ha_plugin_log(HA_LOG_WARN, __FILE__, __LINE__, text.msg);
 }
 
+/* Logs each setting that does not have its default, and the variable that determines it. */
+static void log_settings(void)
+{
+	const struct ha_setting *setting;
+	const char *name, *value;
+	struct inc_err text;
+
+	for (setting = ha_settings; setting->name; setting++) {
+		name = ha_setting_source(setting, &value);
+		if (!name)
+			continue;
+		if (name == setting->name)
+			inc_err_set(&text, 0, "%s: %.64s", name, value);
+		else
+			inc_err_set(&text, 0, "%s: %.64s, by %s", setting->name, value, name);
+		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__, text.msg);
+	}
+}
+
 enum ha_nccl_result ha_plugin_init(ha_nccl_logger log, struct ha_plugin **out)
 {
 	struct inc_err err = {""};
@@ -131,8 +150,10 @@ enum ha_nccl_result ha_plugin_init(ha_nccl_logger log, struct ha_plugin **out)
 	pthread_mutex_lock(&lock);
 	ret = ha_plugin_open(out, ha_plugin_log, &err);
 	if (!ret) {
-		if (!inits++)
+		if (!inits++) {
+			log_settings();
 			log_devices(*out);
+		}
 		shared = *out;
 	}
 	pthread_mutex_unlock(&lock);

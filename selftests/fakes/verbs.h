@@ -131,6 +131,9 @@ void fake_verbs_port(unsigned int device, bool up);
 /* Moves the port's GID to another entry of its table (IBV_EVENT_GID_CHANGE), and returns the index
  * of that entry. */
 unsigned int fake_verbs_move_gid(unsigned int device);
+/* The indices of P_Keys that the queue pairs use: bit n is set if one of them uses index n. A port
+ * has two P_Keys. */
+unsigned int fake_verbs_pkey_indices(void);
 
 /* The calls that fake_verbs_refuse() can make fail. */
 enum fake_verbs_call {

@@ -353,7 +353,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 		.active_mtu = IBV_MTU_1024,
 		.gid_tbl_len = FAKE_VERBS_MACHINE_GIDS,
 		.max_msg_sz = FAKE_VERBS_MACHINE_MAX_BYTES,
-		.pkey_tbl_len = 1,
+		.pkey_tbl_len = 2,
 		.active_width = 2,
 		.active_speed = 32,
 		.link_layer = IBV_LINK_LAYER_ETHERNET,
@@ -367,7 +367,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 
 int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
 {
-	*pkey = 0xffff;
+	*pkey = index ? htons(0x8001) : 0xffff;
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct fake_verbs_qp {
 	struct fake_verbs_dev *dev;
 	enum ibv_qp_state state;
 	uint32_t peer_qpn;
+	uint16_t pkey_index;
 	union ibv_gid own_gid, peer_gid;
 	/* time after which an unacknowledged request fails the queue pair; 0: no limit */
 	uint64_t patience_ns;

@@ -127,6 +127,8 @@ static int modify_qp(struct fake_verbs_qp *qp, struct ibv_qp_attr *attr)
 		return ret;
 	fake_verbs_must(attr->qp_state == qp->state + 1, "a queue pair leaves out a state");
 	qp->state = attr->qp_state;
+	if (qp->state == IBV_QPS_INIT)
+		qp->pkey_index = attr->pkey_index;
 	if (qp->state == IBV_QPS_RTS)
 		to_rts(qp, attr);
 	fake_verbs_generation++; /* requests to this queue pair that were lost before may arrive now
@@ -142,6 +144,18 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	ret = modify_qp(qp_of(qp), attr);
 	unlock();
 	return ret;
+}
+
+unsigned int fake_verbs_pkey_indices(void)
+{
+	unsigned int indices = 0, i;
+
+	lock();
+	for (i = 0; i < FAKE_VERBS_MAX_OBJECTS; i++)
+		if (fake_verbs_qps[i])
+			indices |= 1u << fake_verbs_qps[i]->pkey_index;
+	unlock();
+	return indices;
 }
 
 void fake_verbs_wait_in_rtr(bool wait)

@@ -63,7 +63,8 @@ struct job {
 static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned int stands_by, failovers; /* counts of log lines, which the lock protects */
+/* counts of log lines, which the lock protects */
+static unsigned int stands_by, failovers, sources;
 
 static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 		     int line, const char *format, ...)
@@ -77,6 +78,8 @@ static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, con
 	pthread_mutex_lock(&lock);
 	stands_by += strstr(text, " stands by for epoch 1") != NULL;
 	failovers += strstr(text, ": failover: ") != NULL;
+	sources += strstr(text, "HA_NCCL_QP_TIMEOUT: 12, by NCCL_IB_TIMEOUT") ||
+		   strstr(text, "HA_NCCL_RTO_MS: 1000");
 	pthread_mutex_unlock(&lock);
 }
 
@@ -197,6 +200,8 @@ static void every_version(void **state)
 				assert_int_equal(ha_stream_check_unused(&job.end[end]), 0);
 			job_end(&job);
 		}
+	/* the first init logs two settings with their variables */
+	assert_true(lines(&sources) >= 2);
 }
 
 static enum ha_nccl_result refuse_consumed(void *comm, int n, void *request)
@@ -324,7 +329,7 @@ static int set_up(void **state)
 	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
 	setenv("HA_NCCL_RTO_MS", "1000", 1);
 	setenv("HA_NCCL_HEARTBEAT_MS", "50", 1);
-	setenv("HA_NCCL_QP_TIMEOUT", "12", 1);
+	setenv("NCCL_IB_TIMEOUT", "12", 1);
 	setenv("HA_NCCL_QP_RETRY_CNT", "6", 1);
 	return 0;
 }

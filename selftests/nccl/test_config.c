@@ -19,8 +19,11 @@ static int clear(void **state)
 {
 	const struct ha_setting *setting;
 
-	for (setting = ha_settings; setting->name; setting++)
+	for (setting = ha_settings; setting->name; setting++) {
 		unsetenv(setting->name);
+		if (setting->instead)
+			unsetenv(setting->instead);
+	}
 	return 0;
 }
 
@@ -107,7 +110,40 @@ static void bounds(void **state)
 		assert_true(setting->least <= setting->def && setting->def <= setting->most);
 		n++;
 	}
-	assert_int_equal(n, 18);
+	assert_int_equal(n, 19);
+}
+
+/* NCCL's own variable counts where the plugin's is not set or empty. */
+static void nccl_variables(void **state)
+{
+	const struct ha_setting *setting;
+	struct ha_config config;
+	struct inc_err err;
+	const char *text;
+	unsigned int n = 0;
+
+	for (setting = ha_settings; setting->name; setting++) {
+		assert_null(ha_setting_source(setting, &text));
+		if (!setting->instead)
+			continue;
+		n++;
+		assert_int_equal(read_with(setting->instead, "4", &config, &err), 0);
+		assert_int_equal(value_of(&config, setting->name), 4);
+		assert_int_equal(read_with(setting->instead, "99", &config, &err), -EINVAL);
+		assert_memory_equal(err.msg, setting->instead, strlen(setting->instead));
+		setenv(setting->instead, "4", 1);
+		assert_string_equal(ha_setting_source(setting, &text), setting->instead);
+		assert_string_equal(text, "4");
+		assert_int_equal(read_with(setting->name, "", &config, &err), 0);
+		assert_int_equal(value_of(&config, setting->name), 4);
+		assert_int_equal(read_with(setting->name, "5", &config, &err), 0);
+		assert_int_equal(value_of(&config, setting->name), 5);
+		setenv(setting->name, "5", 1);
+		assert_string_equal(ha_setting_source(setting, &text), setting->name);
+		assert_string_equal(text, "5");
+		clear(NULL);
+	}
+	assert_int_equal(n, 2);
 }
 
 static void no_numbers(void **state)
@@ -221,6 +257,8 @@ static void document(void **state)
 			snprintf(row, sizeof(row), "| `%s` | | none | text | ", setting->name);
 		assert_memory_equal(line, row, strlen(row));
 		assert_non_null(strstr(line, setting->text));
+		if (setting->instead)
+			assert_non_null(strstr(line, setting->instead));
 		setting++;
 	}
 	fclose(file);
@@ -264,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(defaults, clear),
 		cmocka_unit_test_setup(bounds, clear),
+		cmocka_unit_test_setup(nccl_variables, clear),
 		cmocka_unit_test_setup(no_numbers, clear),
 		cmocka_unit_test_setup(random_values, clear),
 		cmocka_unit_test_setup(together, clear),
