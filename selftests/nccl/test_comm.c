@@ -41,48 +41,6 @@ static void data_goes(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The queue pairs have the partition key that the variable names. */
-static void partition_key(void **state)
-{
-	struct flow flow = {0};
-
-	flow_connect(&flow);
-	flow_receive(&flow, 20);
-	assert_int_equal(fake_verbs_pkey_indices(), 1 << 1);
-	flow_finish(&flow);
-	flow_disconnect(&flow);
-}
-
-static int open_with_pkey(const char *index, void **state)
-{
-	int ret;
-
-	setenv("NCCL_IB_PKEY", index, 1);
-	ret = flow_open(state);
-	unsetenv("NCCL_IB_PKEY");
-	return ret;
-}
-
-static int open_second_pkey(void **state)
-{
-	return open_with_pkey("1", state);
-}
-
-static int open_third_pkey(void **state)
-{
-	return open_with_pkey("2", state);
-}
-
-/* The ports have two partition keys. */
-static void partition_key_that_is_missing(void **state)
-{
-	struct flow flow = {0};
-
-	assert_false(flow_try_to_connect(&flow));
-	assert_true(flow_logged("NCCL_IB_PKEY is 2, but the port has 2 partition keys") > 0);
-	flow_disconnect(&flow);
-}
-
 static void several_on_one_listener(void **state)
 {
 	struct flow flow[4] = {0};
@@ -598,27 +556,15 @@ static void receiver_lingers(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(data_goes),
-		TEST(several_on_one_listener),
-		TEST(never_blocks),
-		TEST(groups),
-		TEST(acks_lost),
-		TEST(data_lost),
-		TEST(descriptions_lost),
-		TEST(data_late),
-		TEST(all_lost),
-		TEST(port_down),
-		TEST(gid_moves),
-		TEST(many_failovers),
-		TEST(both_dead),
-		TEST(close_in_flight),
-		TEST(receiver_lingers),
-		TEST(aiming_waits),
-		TEST(copy_of_gpu_memory),
-		cmocka_unit_test(threads_inherit_nothing),
-		cmocka_unit_test_setup_teardown(partition_key, open_second_pkey, flow_close),
-		cmocka_unit_test_setup_teardown(partition_key_that_is_missing, open_third_pkey,
-						flow_close),
+		TEST(data_goes),          TEST(several_on_one_listener),
+		TEST(never_blocks),       TEST(groups),
+		TEST(acks_lost),          TEST(data_lost),
+		TEST(descriptions_lost),  TEST(data_late),
+		TEST(all_lost),           TEST(port_down),
+		TEST(gid_moves),          TEST(many_failovers),
+		TEST(both_dead),          TEST(close_in_flight),
+		TEST(receiver_lingers),   TEST(aiming_waits),
+		TEST(copy_of_gpu_memory), cmocka_unit_test(threads_inherit_nothing),
 	};
 
 	if (argc > 1)

@@ -291,6 +291,8 @@ WITH("HA_NCCL_FAILBACK", "1", failback)
 WITH("HA_NCCL_ENABLE_BACKUP", "0", single)
 WITH("HA_NCCL_RTO_ADAPTIVE", "1", adaptive)
 WITH("HA_NCCL_FAILBACK", "0", default)
+WITH("NCCL_IB_PKEY", "1", second_pkey)
+WITH("NCCL_IB_PKEY", "2", third_pkey)
 
 /* With failback, the comm returns to the first rail once, as soon as that rail is up, without
  * errors for the traffic. */
@@ -494,6 +496,28 @@ static void refused_msgs(void **state)
 	flow_disconnect(&flow);
 }
 
+/* The queue pairs have the partition key that the variable names. */
+static void partition_key(void **state)
+{
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_receive(&flow, 20);
+	assert_int_equal(fake_verbs_pkey_indices(), 1 << 1);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
+/* The ports have two partition keys. */
+static void partition_key_that_is_missing(void **state)
+{
+	struct flow flow = {0};
+
+	assert_false(flow_try_to_connect(&flow));
+	assert_true(flow_logged("NCCL_IB_PKEY is 2, but the port has 2 partition keys") > 0);
+	flow_disconnect(&flow);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, flow_open, flow_close)
 #define UNDER(name, settings) \
 	cmocka_unit_test_setup_teardown(name, open_##settings, close_##settings)
@@ -517,6 +541,8 @@ int main(int argc, char **argv)
 		UNDER(refused_standby, default),
 		UNDER(refused_post, default),
 		UNDER(refused_msgs, default),
+		UNDER(partition_key, second_pkey),
+		UNDER(partition_key_that_is_missing, third_pkey),
 	};
 
 	if (argc > 1)
