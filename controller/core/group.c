@@ -115,6 +115,9 @@ static void on_timeout(void *arg)
 		return;
 	}
 	inc_group_list_absent(group, ranks, sizeof(ranks));
+	inc_core_record(group->core, INC_RECORD_FAILED, 0,
+			"group %u (%s): %s did not come within %u ms", group->number, group->job,
+			ranks, group->core->opt.group_timeout_ms);
 	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
 		    group->core->opt.group_timeout_ms);
 	dissolve(group, ETIMEDOUT, &why);
@@ -493,6 +496,17 @@ void inc_group_silent(struct inc_member *member, unsigned int ms)
 		inc_act_refuse(member->client, ETIMEDOUT, NULL, "%s", failed.message);
 }
 
+/* Counts and records a communicator that was made and ends because a member is lost. */
+static void record_loss(const struct inc_comm *comm)
+{
+	const struct inc_group *group = comm->group;
+
+	group->core->figures.failed++;
+	if (!inc_channel_of(comm->index))
+		inc_core_record(group->core, INC_RECORD_FAILED, comm->number, "group %u (%s): %s",
+				group->number, group->job, group->over);
+}
+
 /*
  * A member has left or is lost. Communicators that are not made yet fail, because their members
  * wait for an answer. Other communicators end at once if the member is lost. After a clean leave
@@ -507,8 +521,11 @@ static void end_comms(struct inc_group *group, unsigned int rank, bool clean)
 		next = LIST_NEXT(comm, entry);
 		if (comm->phase < COMM_CONFIGURED)
 			inc_comm_fail(comm, rank, group->over_code, "%s", group->over);
-		else if (!clean && comm->phase != COMM_REFUSED)
+		else if (!clean && comm->phase != COMM_REFUSED) {
+			if (comm->phase != COMM_FAILED)
+				record_loss(comm);
 			inc_comm_end(comm);
+		}
 	}
 }
 

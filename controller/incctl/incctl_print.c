@@ -378,22 +378,44 @@ void incctl_print_counters(const json_t *data)
 	}
 }
 
+static void print_event(const json_t *sw, const json_t *event)
+{
+	char at[INC_LOG_TIME_BYTES];
+
+	inc_log_time(number_of(event, "time_ns"), at);
+	printf("%s %s %s communicator %lld: %s\n", at,
+	       incctl_true(sw, "controller") ? "controller" : text_of(sw, "switch"),
+	       text_of(event, "event"), number_of(event, "communicator"),
+	       text_of(event, "message"));
+}
+
+/* Prints the events of all switches and of the controller in the order of their times. Each list is
+ * in this order already, so the earliest of the lists' first events is next. */
 void incctl_print_events(const json_t *data)
 {
-	json_t *sw, *event;
-	size_t i, k;
+	const size_t lists = json_array_size(data);
+	size_t *at = calloc(lists ?: 1, sizeof(*at));
 
-	json_array_foreach (data, i, sw) {
-		json_array_foreach (json_object_get(sw, "data"), k, event) {
-			char at[INC_LOG_TIME_BYTES];
+	for (bool more = at; more;) {
+		const json_t *first = NULL, *event;
+		size_t list = 0;
 
-			inc_log_time(number_of(event, "time_ns"), at);
-			printf("%s %s %s communicator %lld: %s\n", at,
-			       incctl_true(sw, "controller") ? "controller" : text_of(sw, "switch"),
-			       text_of(event, "event"), number_of(event, "communicator"),
-			       text_of(event, "message"));
+		for (size_t i = 0; i < lists; i++) {
+			event = json_array_get(json_object_get(json_array_get(data, i), "data"),
+					       at[i]);
+			if (event &&
+			    (!first || number_of(event, "time_ns") < number_of(first, "time_ns"))) {
+				first = event;
+				list = i;
+			}
+		}
+		more = first;
+		if (first) {
+			print_event(json_array_get(data, list), first);
+			at[list]++;
 		}
 	}
+	free(at);
 }
 
 void incctl_print_status(const json_t *data)
