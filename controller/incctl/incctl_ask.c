@@ -98,6 +98,7 @@ struct dialog {
 	struct inc_stream stream;
 	struct inc_lines lines;
 	uint64_t deadline_ns;
+	int refusal; /* errno code with which the other side has refused the question; or 0 */
 };
 
 /* Makes the message of a question. `only` is the switch to ask, or NULL for all. `from` is
@@ -150,6 +151,7 @@ static json_t *exchange(struct dialog *d, json_t *object, enum inc_message_id id
 	}
 	inc_err_set(err, EIO, "%s: %s", d->who,
 		    json_string_value(json_object_get(answer, "message")) ?: "error");
+	d->refusal = inc_errno_from_name(incctl_text(answer, "errno") ?: "") ?: EIO;
 	json_decref(answer);
 	return NULL;
 }
@@ -299,6 +301,23 @@ json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_
 	return data;
 }
 
+/* Asks the controller a question of which only the success matters. Returns 0, the negative errno
+ * code with which it has refused, or -EIO. */
+static int try_question(const struct incctl_target *target, struct inc_err *err)
+{
+	struct dialog d;
+	json_t *data;
+	int ret = begin(&d, target, err);
+
+	if (ret)
+		return ret;
+	d.what = "switches";
+	data = ask_all(&d, err);
+	end(&d);
+	json_decref(data);
+	return data ? 0 : -(d.refusal ?: EIO);
+}
+
 int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
 		    struct inc_err *err)
 {
@@ -365,18 +384,21 @@ static void examine_identity(const struct incctl_target *target, struct inc_find
 			     const char *where, const char *identity)
 {
 	struct inc_err err;
-	json_t *data;
+	int ret;
 
 	if (is_switch(identity)) {
 		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
 		return;
 	}
-	data = incctl_ask(target, "switches", 0, &err);
-	if (!data)
+	ret = try_question(target, &err);
+	if (ret)
 		inc_find_fix(
-			inc_find(f, INC_FINDING_WARNING, where, "identity", "%.250s", err.msg),
-			"It answers this identity no questions.",
-			"use the key of a job, a viewer or an admin (docs/control.md, \"Keys\")");
+			inc_find(f, INC_FINDING_PROBLEM, where, "identity", "%.250s", err.msg),
+			"No job can begin.", "%s",
+			ret == -ENOTCONN
+				? "name the controller with its port for members (--controller)"
+				: "use the key of a job, a member or an admin (docs/control.md, "
+				  "\"Keys\")");
 	else if (*identity)
 		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
 	else if (inc_tls_wanted(&target->tls))
@@ -386,7 +408,6 @@ static void examine_identity(const struct incctl_target *target, struct inc_find
 			inc_find(f, INC_FINDING_WARNING, where, "identity", "it accepts everybody"),
 			"Any machine that reaches the controller can control its switches.",
 			"start inc-controller with --key FILE (docs/control.md, \"Keys\")");
-	json_decref(data);
 }
 
 void incctl_check_controller(const struct incctl_target *target, bool named, struct inc_findings *f)
