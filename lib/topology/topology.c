@@ -103,15 +103,31 @@ static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map,
 							: 0;
 }
 
+/* Checks an address that a node of the file gives to an interface. */
+static int check_ip(const struct inc_topology *topo, const struct inc_yaml_node *node,
+		    struct in_addr ip, struct inc_err *err)
+{
+	char text[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &ip, text, sizeof(text));
+	if (inc_topology_is_special(topo, ntohl(ip.s_addr)))
+		return inc_yaml_error(node, err,
+				      "%s is the first or last address of a /%u network, which no "
+				      "interface can have",
+				      text, topo->prefix);
+	if (inc_topology_has_ip(topo, ip))
+		return inc_yaml_error(node, err, "%s is given twice", text);
+	return 0;
+}
+
 /* Registers the address of a node, which must be new. */
 static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct in_addr ip,
 		   enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
-	char text[INET_ADDRSTRLEN];
+	const int ret = check_ip(topo, inc_yaml_get(map, "ip"), ip, err);
 
-	if (inc_topology_has_ip(topo, ip))
-		return inc_yaml_error(inc_yaml_get(map, "ip"), err, "%s is given twice",
-				      inet_ntop(AF_INET, &ip, text, sizeof(text)));
+	if (ret)
+		return ret;
 	return inc_topology_add_ip(topo, ip, kind, index)
 		       ? inc_err_set(err, ENOMEM, "out of memory")
 		       : 0;
@@ -125,14 +141,16 @@ static int read_nic(struct inc_topology *topo, const struct inc_yaml_node *map, 
 	const struct inc_yaml_node *node = inc_yaml_at(inc_yaml_get(map, "ips"), i);
 	const char *text = inc_yaml_text(node);
 	struct in_addr *ip = &topo->hosts[index].ip;
+	int ret;
 
 	if (!text || inet_pton(AF_INET, text, ip) != 1)
 		return inc_yaml_error(node, err, "'%.64s' is not an IPv4 address",
 				      text ? text : "");
 	if (!inc_addr_unicast(ntohl(ip->s_addr)))
 		return inc_yaml_error(node, err, "%s is not a unicast address", text);
-	if (inc_topology_has_ip(topo, *ip))
-		return inc_yaml_error(node, err, "%s is given twice", text);
+	ret = check_ip(topo, node, *ip, err);
+	if (ret)
+		return ret;
 	return inc_topology_add_ip(topo, *ip, INC_TOPO_HOST, index)
 		       ? inc_err_set(err, ENOMEM, "out of memory")
 		       : 0;

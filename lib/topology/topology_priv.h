@@ -3,6 +3,7 @@
 #ifndef INC_TOPOLOGY_PRIV_H
 #define INC_TOPOLOGY_PRIV_H
 
+#include <stdint.h>
 #include <stdbool.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
@@ -27,6 +28,10 @@ static inline const struct inc_yaml_node *inc_topology_switch(const struct inc_y
 
 	return inc_yaml_want_map(list, NULL) ? inc_yaml_at(list, i) : list;
 }
+
+/* Whether the address has a meaning of its own in a network of the topology's prefix length: that
+ * of the network, or the one for all hosts. */
+bool inc_topology_is_special(const struct inc_topology *topo, uint32_t address);
 
 static inline bool inc_topology_same_network(const struct inc_topology *topo, struct in_addr a,
 					     struct in_addr b)

@@ -44,9 +44,7 @@ static int read_subnet(const struct inc_topology *topo, const struct inc_yaml_no
 	return 0;
 }
 
-/* Whether the address has a meaning of its own in a network of this prefix length: that of the
- * network, or the one for all hosts. */
-static bool is_special(const struct inc_topology *topo, uint32_t address)
+bool inc_topology_is_special(const struct inc_topology *topo, uint32_t address)
 {
 	const uint32_t mask = UINT32_MAX >> topo->prefix;
 
@@ -88,7 +86,7 @@ static int add_hosts(struct inc_topology *topo, struct inc_topo_port *port,
 	for (uint32_t i = 1; i < subnet->count && !ret; i++) {
 		const uint32_t address = subnet->first + i;
 
-		if (!is_special(topo, address) &&
+		if (!inc_topology_is_special(topo, address) &&
 		    !inc_topology_has_ip(topo, (struct in_addr){htonl(address)}))
 			ret = add_host(topo, address, node, err);
 	}

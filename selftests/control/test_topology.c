@@ -33,6 +33,12 @@ static const struct {
 	 "t:8: switches[0].ports[0].peer: h0 has an address outside this port's /24 network"},
 	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.1, peer: h0}\n",
 	 "t:8: switches[0].ports[0].ip: 10.77.0.1 is given twice"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.255, peer: h0}\n",
+	 "t:8: switches[0].ports[0].ip: 10.77.0.255 is the first or last address of a /24 network"},
+	{"hosts:\n  - {name: h0, ip: 10.77.0.0}\n" SWITCHES PORTS,
+	 "t:2: hosts[0].ip: 10.77.0.0 is the first or last"},
+	{"hosts:\n  - {name: h0, ips: [10.77.0.1, 10.77.1.255]}\n" SWITCHES PORTS,
+	 "t:2: hosts[0].ips[1]: 10.77.1.255 is the first or last address of a /24 network"},
 	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0}\n"
 			"      - {name: p0, ip: 10.77.1.254, peer: h1}\n",
 	 "t:9: switches[0].ports[1].name: 'p0' is given twice"},
