@@ -74,6 +74,9 @@ static int run(struct inc_daemon *d)
 	}
 	if (ret)
 		inc_error("the event loop does not run");
+	/* Without an event a signal has its default action, so another one would kill the daemon
+	 * while it removes its programs and pins. */
+	hold_signals(SIG_BLOCK);
 	for (i = 0; i < STOP_SIGNALS; i++)
 		if (stop[i])
 			event_free(stop[i]);

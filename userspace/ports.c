@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/check/inspect.h"
 #include "lib/proto/roce.h"
 #include "userspace/interface.h"
 #include "userspace/links.h"
@@ -92,6 +93,22 @@ static void look_first(struct inc_engine_port *port)
 			 port->name, port->name);
 }
 
+/* Warns of a port whose driver drops what XDP redirects to it. For a veth that depends on the order
+ * in which its ends were set up. */
+static void warn_of_lost_results(const struct inc_daemon *d, const char *ifname)
+{
+	struct inc_adapter adapter;
+	const char *fix;
+
+	if (!d->engine[INC_PASSTHROUGH] || inc_adapter_read(ifname, &adapter))
+		return;
+	fix = inc_adapter_fix_xmit(&adapter);
+	if (fix)
+		inc_warn("port %s: its driver sends no packets that XDP redirects, so results are "
+			 "lost until they are retransmitted (%s)",
+			 ifname, fix);
+}
+
 int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *err)
 {
 	struct inc_engine_port port = {.ifindex = if_nametoindex(ifname)};
@@ -105,6 +122,7 @@ int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *e
 		ret = ret ?: e->ops->attach_port(e, ifname, err);
 	if (ret)
 		return ret;
+	warn_of_lost_results(d, ifname);
 	strncpy(port.name, ifname, sizeof(port.name) - 1);
 	strncpy(port.given, ifname, sizeof(port.given) - 1);
 	look_first(&port);

@@ -245,25 +245,22 @@ static void judge_mtu(struct inc_findings *f, const char *where, const struct in
 			 a->mtu, payload);
 }
 
-static void judge_xmit(struct inc_findings *f, const char *where, const struct inc_adapter *a)
-{
-	struct inc_finding *bad =
-		inc_find(f, INC_FINDING_PROBLEM, where, "xdp",
-			 "driver %s sends no packets here that XDP redirects", a->driver);
-
-	if (!strcmp(a->driver, "veth"))
-		inc_find_fix(
-			bad, "Results are lost until they are retransmitted.",
-			"ethtool -K PEER gro off; ethtool -K PEER gro on, where PEER is the other "
-			"end of the veth");
-	else
-		inc_find_fix(bad, "Results are lost until they are retransmitted.",
-			     "start inc-switchd with --xdp generic or --mode termination");
-}
-
 bool inc_adapter_shows_xmit(const struct inc_adapter *a)
 {
 	return a->has_program || !strcmp(a->driver, "veth");
+}
+
+const char *inc_adapter_fix_xmit(const struct inc_adapter *a)
+{
+	const unsigned int needed = INC_XDP_BASIC | INC_XDP_REDIRECT;
+
+	if (!a->has_features || (a->xdp_features & needed) != needed ||
+	    (a->xdp_features & INC_XDP_XMIT) || !inc_adapter_shows_xmit(a))
+		return NULL;
+	if (strcmp(a->driver, "veth") != 0)
+		return "start inc-switchd with --xdp generic or --mode termination";
+	return "ethtool -K PEER gro off; ethtool -K PEER gro on, where PEER is the other end of "
+	       "the veth";
 }
 
 static void judge_xdp(struct inc_findings *f, const char *where, const struct inc_adapter *a)
@@ -289,7 +286,11 @@ static void judge_xdp(struct inc_findings *f, const char *where, const struct in
 			 "when inc-switchd has attached its program",
 			 a->driver);
 	else if (!(a->xdp_features & INC_XDP_XMIT))
-		judge_xmit(f, where, a);
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "xdp",
+				      "driver %s sends no packets here that XDP redirects",
+				      a->driver),
+			     "Results are lost until they are retransmitted.", "%s",
+			     inc_adapter_fix_xmit(a));
 	else
 		inc_find(f, INC_FINDING_OK, where, "xdp",
 			 "driver %s has native XDP, and sends redirected packets", a->driver);

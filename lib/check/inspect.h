@@ -114,6 +114,9 @@ struct inc_adapter {
 /* Whether the abilities show by which an interface sends redirected packets. Most drivers have
  * them only while an XDP program is attached. Those of a veth depend on its other end. */
 bool inc_adapter_shows_xmit(const struct inc_adapter *a);
+/* The command that makes the interface send redirected packets, or NULL if it sends them, or if
+ * that does not show. */
+const char *inc_adapter_fix_xmit(const struct inc_adapter *a);
 
 /* How an interface is used. */
 enum inc_adapter_use {
