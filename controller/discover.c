@@ -19,6 +19,7 @@
 #include "controller/ctl_options.h"
 #include "controller/discovered.h"
 #include "controller/net/authorization.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/os.h"
 #include "lib/base/stdout.h"
@@ -59,6 +60,7 @@ struct search {
 	struct event_base *base;
 	struct inc_tls *tls; /* NULL: switches need no key */
 	struct inc_timer *ask, *end;
+	uint64_t began_at_ns;
 	struct event *signals[2];
 	LIST_HEAD(, visitor) visitors;
 	unsigned int n_visitors;
@@ -198,11 +200,17 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 		visitor_free(visitor);
 }
 
-/* Asks all switches again, because each one has introduced itself to the others meanwhile. */
+/* Asks all switches again, because each one has introduced itself to the others meanwhile. Shows on
+ * a terminal how far the search has come. */
 static void on_ask(void *arg)
 {
 	struct search *search = arg;
 	const struct visitor *visitor;
+
+	inc_log_progress(
+		"%llu of %u s: switches so far: %zu",
+		(unsigned long long)((inc_now_ns() - search->began_at_ns) / INC_NSEC_PER_SEC),
+		search->opt->discover.seconds, json_object_size(search->answers));
 
 	LIST_FOREACH (visitor, &search->visitors, entry) {
 		if (*visitor->name)
@@ -270,8 +278,10 @@ static int collect(struct search *search, struct inc_err *err)
 	if (!ret) {
 		inc_info("waiting %u s for switches at %s:%u", search->opt->discover.seconds,
 			 search->opt->listen, port);
+		search->began_at_ns = inc_now_ns();
 		ret = inc_loop.run(search->base) ? inc_err_set(err, EIO, "the event loop failed")
 						 : 0;
+		inc_log_progress_end();
 	}
 	evconnlistener_free(l);
 	return ret;

@@ -3,6 +3,7 @@
 expectations. Tests import all of it from libtest."""
 import contextlib
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -171,6 +172,24 @@ def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
         raise
     result = Result(args, process.returncode, out, err, watch())
     return result.ok() if check else result
+
+
+def at_terminal(*args, timeout=60, **popen):
+    """Runs a program to its end whose stderr is a terminal. Returns its exit code, its output and what the terminal
+    shows."""
+    master, slave = pty.openpty()
+    try:
+        with subprocess.Popen([str(a) for a in args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave,
+                              **popen) as process:
+            os.close(slave)
+            out, shown = b"", b""
+            with contextlib.suppress(OSError):  # a terminal that no process has open any more
+                while more := os.read(master, 65536):
+                    shown += more
+            out, _ = process.communicate(timeout=timeout)
+    finally:
+        os.close(master)
+    return process.returncode, out.decode(), shown.decode()
 
 
 class Daemons:

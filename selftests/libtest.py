@@ -16,7 +16,7 @@ import sys
 import tempfile
 import traceback
 
-from libproc import (Daemons, Failure, Result, awake_stopwatch, command, ends_within, expect, gone, stands_still, stopped, stopwatch,  # noqa: F401
+from libproc import (Daemons, Failure, Result, at_terminal, awake_stopwatch, command, ends_within, expect, gone, stands_still, stopped, stopwatch,  # noqa: F401
                      wait_for)
 
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

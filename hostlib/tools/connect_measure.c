@@ -8,8 +8,10 @@
 #include <string.h>
 #include "hostlib/tools/connect_tool.h"
 #include "lib/base/clock.h"
+#include "lib/base/log.h"
 
-#define WARMUP 10 /* number of operations that are made before the timed ones */
+#define WARMUP    10 /* number of operations that are made before the timed ones */
+#define SHOW_EACH 32 /* messages between two looks whether progress is to be shown */
 /* interval in ms at which the event loop runs, because it handles events of ports and devices */
 #define WAIT_MS 100
 /* Most bytes that one call on the socket moves. Only the end of a call counts as progress, and even
@@ -28,6 +30,9 @@ struct run {
 	uint64_t *took_ns; /* time that each of the tool->iters operations took */
 	/* Time of the last progress, and of the last answer of the peer's device. */
 	uint64_t moved_at_ns, answered_at_ns;
+	/* The part of the measurement that runs, and how many of its operations have begun. */
+	const char *part;
+	uint32_t begun, of;
 	/* Whether a check of the peer is under way, and the result of count_moved() before it. */
 	bool check_posted;
 	uint64_t moved_before;
@@ -72,6 +77,13 @@ static int check_peer(struct run *r)
 	return now_ns - r->moved_at_ns < most_ns ? 0 : -ETIMEDOUT;
 }
 
+/* Shows on a terminal how far the measurement has come. */
+static void show_progress(const struct run *r)
+{
+	inc_log_progress("%s of %s: %u of %u operations", r->part, connect_mode_word(r->tool->mode),
+			 r->begun, r->of);
+}
+
 /* Processes completions of the socket, or waits for some. The caller then retries the call that has
  * returned -EAGAIN. */
 static int progress_or_wait(struct run *r)
@@ -85,6 +97,7 @@ static int progress_or_wait(struct run *r)
 	ret = inc_connect_socket_wait(r->socket, WAIT_MS);
 	if (ret != -ETIMEDOUT)
 		return ret;
+	show_progress(r);
 	event_base_loop(r->tool->base, EVLOOP_NONBLOCK);
 	return check_peer(r);
 }
@@ -167,10 +180,12 @@ static int transfer(struct run *r, enum inc_connect_direction direction, uint32_
 		list[i] = one;
 	for (; n && !err; n -= i) {
 		i = n < most ? n : most;
+		show_progress(r);
 		while ((err = inc_connect_socket_transfer(r->socket, direction, list, i,
 							  &ticket)) == -EAGAIN &&
 		       !(err = progress_or_wait(r)))
 			;
+		r->begun += i;
 	}
 	while (!err && (err = inc_connect_socket_transferred(r->socket, ticket)) == -EAGAIN)
 		err = progress_or_wait(r);
@@ -256,16 +271,26 @@ static int by_size(const void *one, const void *other)
 	return a < b ? -1 : a > b;
 }
 
+static void begin_part(struct run *r, const char *part, uint32_t operations)
+{
+	r->part = part;
+	r->begun = 0;
+	r->of = operations;
+}
+
 static int measure_latency(struct run *r, struct connect_measured *measured)
 {
 	const uint32_t n = r->tool->iters;
 	uint64_t begin_at_ns, took_ns = 0;
 	int err;
 
+	begin_part(r, "latency", WARMUP + n);
 	for (uint32_t i = 0; i < WARMUP + n; i++) {
+		show_progress(r);
 		begin_at_ns = inc_now_ns();
 		if (r->tool->mode == CONNECT_SEND) {
 			err = echo(r, &took_ns);
+			r->begun++;
 		} else {
 			err = transfer(r, direction_of(r), 1);
 			took_ns = inc_now_ns() - begin_at_ns;
@@ -289,10 +314,15 @@ static int measure_bandwidth(struct run *r, struct connect_measured *measured)
 	double took_s;
 	int err = 0;
 
+	begin_part(r, "bandwidth", n);
 	r->buffer[0] = CONNECT_COMMAND_DROP;
 	if (r->tool->mode == CONNECT_SEND) {
-		for (uint32_t i = 0; i < n && !err; i++)
+		for (; r->begun < n && !err; r->begun++) {
+			/* the clock is read seldom, because that would cost bandwidth */
+			if (r->begun % SHOW_EACH == 0)
+				show_progress(r);
 			err = send_one(r, r->buffer, r->tool->bytes);
+		}
 		err = err ?: flush(r);
 	} else {
 		err = transfer(r, direction_of(r), n);
@@ -309,7 +339,11 @@ int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket
 		    struct connect_measured *measured)
 {
 	struct inc_connect_socket_info info = {.sz = sizeof(info)};
-	struct run r = {.tool = tool, .socket = socket, .moved_at_ns = inc_now_ns()};
+	struct run r = {.tool = tool,
+			.socket = socket,
+			.part = "check",
+			.of = 2, /* a WRITE and a READ */
+			.moved_at_ns = inc_now_ns()};
 	int err;
 
 	r.answered_at_ns = r.moved_at_ns;
@@ -319,6 +353,7 @@ int connect_measure(struct connect_tool *tool, struct inc_connect_socket *socket
 	err = err ?: prepare(&r);
 	err = err ?: measure_latency(&r, measured);
 	err = err ?: measure_bandwidth(&r, measured);
+	inc_log_progress_end();
 	inc_connect_region_release(r.region);
 	free(r.took_ns);
 	free(r.buffer);

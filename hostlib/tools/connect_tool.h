@@ -31,7 +31,11 @@ struct connect_tool {
 
 	struct event_base *base;
 	struct inc_connect *ctx;
+	uint64_t began_at_ns; /* when connect_wait() was called */
 };
+
+/* Runs the event loop until a callback breaks it. Shows on a terminal how long that takes. */
+void connect_wait(struct connect_tool *tool);
 
 /* The results of a measurement. */
 struct connect_measured {

@@ -60,7 +60,7 @@ static void open_socket(struct attempt *a)
 
 	err = inc_connect_open(a->tool->ctx, a->tool->host, &opts, opened, &request);
 	if (!err) {
-		event_base_dispatch(a->tool->base);
+		connect_wait(a->tool);
 		return;
 	}
 	a->outcome.error = err;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/tools/connect_tool.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
@@ -153,6 +154,30 @@ static const struct inc_program program = {
 		 "that of all of them under way together. Both sides sleep while they wait.",
 };
 
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	const struct connect_tool *tool = arg;
+
+	inc_log_progress(
+		"waiting for %s: %llu s so far", tool->host,
+		(unsigned long long)((inc_now_ns() - tool->began_at_ns) / INC_NSEC_PER_SEC));
+}
+
+void connect_wait(struct connect_tool *tool)
+{
+	const struct timeval tick = {.tv_usec = 250000};
+	struct event *timer = event_new(tool->base, -1, EV_PERSIST, on_tick, tool);
+
+	tool->began_at_ns = inc_now_ns();
+	on_tick(-1, 0, tool);
+	if (timer) /* otherwise there is no memory, and nothing is shown */
+		event_add(timer, &tick);
+	event_base_dispatch(tool->base);
+	if (timer)
+		event_free(timer);
+	inc_log_progress_end();
+}
+
 /* The result of a query, which its callback passes to the function that waits for it. */
 struct answer {
 	const struct connect_tool *tool;
@@ -201,7 +226,7 @@ static int query(struct connect_tool *tool)
 	if (err)
 		inc_error("%s", why.msg);
 	else
-		event_base_dispatch(tool->base);
+		connect_wait(tool);
 	return err || a.error ? 1 : 0;
 }
 
