@@ -319,9 +319,19 @@ static int answered(struct neighbour *n, unsigned int packets, unsigned int byte
 	return ret ?: (int)out->received;
 }
 
+/* Writes the round-trip times of packets that were answered. */
+#define ROUND_TRIP_TEXT 80
+static const char *round_trip(const struct inc_probed *seen, char text[ROUND_TRIP_TEXT])
+{
+	snprintf(text, ROUND_TRIP_TEXT, "round trip %.3f/%.3f/%.3f ms (least/mean/most)",
+		 seen->least_ns / 1e6, seen->mean_ns / 1e6, seen->most_ns / 1e6);
+	return text;
+}
+
 /* Examines loss and round-trip time. Returns whether the neighbour answers. */
 static bool inspect_answers(struct neighbour *n, bool must_answer)
 {
+	char text[ROUND_TRIP_TEXT];
 	struct inc_probed seen;
 	struct inc_err err;
 	const int ret = answered(n, PACKETS, SMALL_BYTES, false, &seen, &err);
@@ -346,10 +356,8 @@ static bool inspect_answers(struct neighbour *n, bool must_answer)
 			     "examine the cable, the devices on the way, and ethtool -S %s",
 			     n->adapter->name);
 	else
-		inc_find(n->f, INC_FINDING_OK, n->where, "answers",
-			 "%s: %u of %u packets, round trip %.3f/%.3f/%.3f ms (least/mean/most)",
-			 n->who, seen.received, seen.sent, seen.least_ns / 1e6, seen.mean_ns / 1e6,
-			 seen.most_ns / 1e6);
+		inc_find(n->f, INC_FINDING_OK, n->where, "answers", "%s: %u of %u packets, %s",
+			 n->who, seen.received, seen.sent, round_trip(&seen, text));
 	return ret > 0;
 }
 
@@ -410,6 +418,7 @@ static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 {
 	const bool veth = !strcmp(n->adapter->driver, "veth");
 	struct inc_probed seen;
+	char text[ROUND_TRIP_TEXT];
 	struct inc_finding *bad;
 	struct inc_err err;
 	const int ret = answered(n, PACKETS, bytes, true, &seen, &err);
@@ -419,8 +428,8 @@ static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 			 err.msg);
 	} else if (seen.received == seen.sent) {
 		inc_find(n->f, INC_FINDING_OK, n->where, "redirect",
-			 "%s: %u of %u packets that XDP redirects arrive", n->who, seen.received,
-			 seen.sent);
+			 "%s: %u of %u packets that XDP redirects arrive, %s", n->who,
+			 seen.received, seen.sent, round_trip(&seen, text));
 	} else {
 		bad = inc_find(n->f, INC_FINDING_PROBLEM, n->where, "redirect",
 			       "%s: of %u packets that XDP redirects to it %u are lost", n->who,
