@@ -359,8 +359,8 @@ static void compare(struct check *c, const char *where, const struct interface *
 			     "ip link set dev %s mtu %u", i->name, link->mtu);
 	if (a->speed_mbit && a->speed_mbit < link->rate_mbit)
 		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "topology rate",
-				      "%u Mbit/s, and the topology has %.0f", a->speed_mbit,
-				      link->rate_mbit),
+				      "%g Gbit/s, and the topology has %g", a->speed_mbit / 1e3,
+				      link->rate_mbit / 1e3),
 			     "The controller chooses trees for a faster cable.",
 			     "correct rate_mbit in the topology, or ethtool %s", i->name);
 }

@@ -99,7 +99,15 @@ static void add(struct table *t, const char *fmt, ...)
 	add_cell(t, text);
 }
 
-/* Adds the value of an object's field as a cell of the table, or "-" if the field is absent. */
+static bool is_mbit(const char *key)
+{
+	const size_t n = strlen(key);
+
+	return n > 5 && !strcmp(key + n - 5, "_mbit");
+}
+
+/* Adds the value of an object's field as a cell of the table, or "-" if the field is absent. Tables
+ * have all rates in Gbit/s, also where JSON has Mbit/s. */
 static void add_field(struct table *t, const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
@@ -109,7 +117,10 @@ static void add_field(struct table *t, const json_t *object, const char *key)
 		add_cell(t, *json_string_value(v) ? json_string_value(v) : "-");
 		break;
 	case JSON_INTEGER:
-		add(t, "%lld", (long long)json_integer_value(v));
+		if (is_mbit(key))
+			add(t, "%g", json_integer_value(v) / 1e3);
+		else
+			add(t, "%lld", (long long)json_integer_value(v));
 		break;
 	case JSON_REAL:
 		add(t, "%.1f", json_real_value(v));
@@ -344,7 +355,7 @@ void incctl_print_connections(const json_t *data)
 void incctl_print_ports(const json_t *data)
 {
 	rows(data,
-	     "SWITCH PORT >IFINDEX IP MAC >MTU LINK >SPEED_MBIT DRIVER XDP ATTACH >RX_PACKETS "
+	     "SWITCH PORT >IFINDEX IP MAC >MTU LINK >SPEED_GBIT/S DRIVER XDP ATTACH >RX_PACKETS "
 	     ">RX_BYTES >TX_PACKETS >TX_BYTES STATE >LOSSES REASON",
 	     "name ifindex ip mac mtu link speed_mbit driver xdp attach rx_packets rx_bytes "
 	     "tx_packets tx_bytes state losses reason");

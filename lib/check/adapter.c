@@ -211,7 +211,7 @@ static void judge_link(struct inc_findings *f, const char *where, const struct i
 		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "link", "it has no carrier"),
 			     effect, "connect its cable, and set the other end up");
 	else if (a->speed_mbit)
-		inc_find(f, INC_FINDING_OK, where, "link", "up, %u Mbit/s", a->speed_mbit);
+		inc_find(f, INC_FINDING_OK, where, "link", "up, %g Gbit/s", a->speed_mbit / 1e3);
 	else
 		inc_find(f, INC_FINDING_OK, where, "link", "up, of unknown speed");
 }

@@ -535,8 +535,8 @@ static void compare_link(const struct compare *c, const struct named_link *was,
 		       was->link->mtu, is->link->mtu);
 	if (was->link->rate_mbit < is->link->rate_mbit ||
 	    was->link->rate_mbit > is->link->rate_mbit)
-		report(c, INC_TOPO_CHANGED, "link %s had rate %g Mbit/s and has now %g", is->name,
-		       was->link->rate_mbit, is->link->rate_mbit);
+		report(c, INC_TOPO_CHANGED, "link %s had rate %g Gbit/s and has now %g", is->name,
+		       was->link->rate_mbit / 1e3, is->link->rate_mbit / 1e3);
 }
 
 static void compare_links(const struct compare *c)
