@@ -414,6 +414,7 @@ out:
 int main(int argc, char **argv)
 {
 	struct inc_ctl ctl = {.argv = argv};
+	char doubt[INC_TOPO_DOUBT_TEXT];
 	struct inc_err err;
 	int ret;
 
@@ -436,6 +437,8 @@ int main(int argc, char **argv)
 		inc_error("%s", err.msg);
 		return 1;
 	}
+	if (*inc_topology_doubt(ctl.topo, doubt))
+		inc_warn("%s: %s", ctl.opt.topology, doubt);
 	ret = inc_links_share_descriptors(&ctl, ctl.topo->n_switches, &err);
 	if (!ret)
 		ret = serve(&ctl, &err);

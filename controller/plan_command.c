@@ -244,11 +244,14 @@ static int print_topology(const char *path, const struct inc_topology *topo, boo
 
 int inc_topology_check(const char *path, bool json)
 {
+	char doubt[INC_TOPO_DOUBT_TEXT];
 	struct inc_topology *topo;
 	struct inc_err err;
 	int ret = inc_topology_load(path, &topo, &err);
 
 	if (!ret) {
+		if (*inc_topology_doubt(topo, doubt))
+			inc_warn("%s: %s", path, doubt);
 		if (print_topology(path, topo, json))
 			ret = inc_err_set(&err, ENOMEM, "out of memory");
 		inc_topology_free(topo);

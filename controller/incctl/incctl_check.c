@@ -291,6 +291,7 @@ static bool find_wrong_address(struct check *c)
 
 static void enter_topology(struct check *c)
 {
+	char doubt[INC_TOPO_DOUBT_TEXT];
 	struct interface *i;
 	const char *ifname;
 	struct inc_err err;
@@ -306,6 +307,11 @@ static void enter_topology(struct check *c)
 	}
 	inc_find(&c->findings, INC_FINDING_OK, "topology", "file", "%u hosts, %u switches",
 		 c->topology->n_hosts - c->topology->n_nics, c->topology->n_switches);
+	if (*inc_topology_doubt(c->topology, doubt))
+		inc_find_fix(inc_find(&c->findings, INC_FINDING_WARNING, "topology", "networks",
+				      "%.*s", (int)strcspn(doubt, ","), doubt),
+			     "The kernel sends what is for the peers of both by one of them.",
+			     "give each port a network of its own, or correct defaults.prefix");
 	for (k = 0; k < c->topology->n_switches; k++)
 		if (has_own_port(c, &c->topology->switches[k])) {
 			enter_topology_switch(c, &c->topology->switches[k]);

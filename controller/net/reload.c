@@ -284,6 +284,7 @@ static int reload_topology(struct inc_ctl *ctl, struct inc_topology *topo, int s
 void inc_reload(struct inc_ctl *ctl, int signal)
 {
 	const bool keys = inc_tls_wanted(&ctl->opt.tls);
+	char doubt[INC_TOPO_DOUBT_TEXT];
 	struct inc_topology *topo = NULL;
 	struct inc_tls *tls = NULL;
 	struct inc_err err;
@@ -294,6 +295,8 @@ void inc_reload(struct inc_ctl *ctl, int signal)
 		ret = tls ? 0 : -EINVAL;
 	}
 	ret = ret ?: inc_topology_load(ctl->opt.topology, &topo, &err);
+	if (!ret && *inc_topology_doubt(topo, doubt))
+		inc_warn("%s: %s", ctl->opt.topology, doubt);
 	ret = ret ?: reload_topology(ctl, topo, signal, &err);
 	if (ret) {
 		inc_error("%s", err.msg);

@@ -146,6 +146,10 @@ int inc_topology_load(const char *path, struct inc_topology **topo, struct inc_e
 int inc_topology_parse(const char *name, const char *text, size_t len, struct inc_topology **topo,
 		       struct inc_err *err);
 void inc_topology_free(struct inc_topology *topo);
+/* Writes what is doubtful in a topology, with the remedy, or "" if nothing is: two ports of a
+ * switch in one network. Returns text. */
+#define INC_TOPO_DOUBT_TEXT 256
+const char *inc_topology_doubt(const struct inc_topology *topo, char text[INC_TOPO_DOUBT_TEXT]);
 /* Whether a host, switch or port of a topology may have this name. */
 bool inc_topology_is_name(const char *name);
 

@@ -337,3 +337,36 @@ int inc_topology_link(struct inc_topology *topo, const struct inc_yaml_node *roo
 		count_leaves(topo);
 	return ret;
 }
+
+/* Returns an earlier port of the switch in the network of port p, or NULL. */
+static const struct inc_topo_port *port_beside(const struct inc_topology *topo,
+					       const struct inc_topo_switch *sw, unsigned int p)
+{
+	for (unsigned int q = 0; q < p; q++)
+		if (inc_topology_same_network(topo, sw->ports[q].ip, sw->ports[p].ip))
+			return &sw->ports[q];
+	return NULL;
+}
+
+const char *inc_topology_doubt(const struct inc_topology *topo, char text[INC_TOPO_DOUBT_TEXT])
+{
+	const struct inc_topo_port *beside = NULL;
+	const struct inc_topo_switch *sw = topo->switches;
+	unsigned int p = 0;
+
+	*text = '\0';
+	for (; sw < topo->switches + topo->n_live_switches; sw++) {
+		for (p = 0; p < sw->n_live_ports && !beside; p++)
+			beside = port_beside(topo, sw, p);
+		if (beside)
+			break;
+	}
+	if (beside)
+		snprintf(text, INC_TOPO_DOUBT_TEXT,
+			 "switch %s: ports %s and %s are in one /%u network, so its kernel sends "
+			 "what is for the peer of %s by %s: give each port a network of its own, "
+			 "or correct defaults.prefix",
+			 sw->name, beside->name, sw->ports[p - 1].name, topo->prefix,
+			 sw->ports[p - 1].name, beside->name);
+	return text;
+}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
@@ -319,12 +320,48 @@ static void topology_bridge(void **state)
 	inc_topology_free(topo);
 }
 
+/* Ports of one switch that share a network are doubtful. Those of different switches are the two
+ * ends of a cable. */
+static void topology_shared_network(void **state)
+{
+	static const struct {
+		const char *prefix, *doubt;
+	} cases[] = {
+		{"24", ""},
+		{"16",
+		 "switch s0: ports p0 and p1 are in one /16 network, so its kernel sends what is "
+		 "for the peer of p1 by p0: give each port a network of its own, or correct "
+		 "defaults.prefix"},
+		{"15", "switch s0: ports p0 and p1 are in one /15 network"},
+	};
+	char file[1000], text[INC_TOPO_DOUBT_TEXT];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct inc_topology *topo;
+		struct inc_err err = {""};
+
+		snprintf(file, sizeof(file),
+			 HOSTS
+			 "  - {name: h2, ip: 10.79.0.1}\n" SWITCHES PORTS
+			 "      - {name: d0, ip: 10.78.0.1, peer: s1}\n  - name: s1\n    ports:\n"
+			 "      - {name: u0, ip: 10.78.0.2, peer: s0}\n"
+			 "      - {name: p0, ip: 10.79.0.254, peer: h2}\ndefaults: {prefix: %s}\n",
+			 cases[i].prefix);
+		assert_int_equal(inc_topology_parse("t", file, strlen(file), &topo, &err), 0);
+		inc_topology_doubt(topo, text);
+		if (strncmp(text, cases[i].doubt, strlen(cases[i].doubt)) != 0 ||
+		    !*text != !*cases[i].doubt)
+			fail_msg("prefix %s: '%s'", cases[i].prefix, text);
+		inc_topology_free(topo);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
 		cmocka_unit_test(topology_bridge), cmocka_unit_test(topology_rails),
-		cmocka_unit_test(topology_subnet),
+		cmocka_unit_test(topology_subnet), cmocka_unit_test(topology_shared_network),
 	};
 
 	return cmocka_run_group_tests_name("topology", tests, NULL, NULL) ? 1 : 0;
