@@ -165,7 +165,10 @@ static bool take_bad(struct inc_delivery *d, const struct inc_delivery_seen *n,
 	}
 	d->heard += n->heard > 0;
 	all = difference(seen, &d->first);
-	return now_ns - d->first_at_ns >= LOST_NS && all.timeouts >= LOST_TIMEOUTS &&
+	/* The timer doubles, so those in a row may have begun in a window that also had ACKs.
+	 * Without them the next timeout would come a second later. */
+	return now_ns - d->first_at_ns >= LOST_NS &&
+	       (all.timeouts >= LOST_TIMEOUTS || seen->in_a_row >= LOST_TIMEOUTS) &&
 	       d->heard >= LOST_HEARD && inc_delivery_lost(d, INC_LOSS_ALL, now_ns);
 }
 

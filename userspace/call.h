@@ -48,9 +48,10 @@ struct inc_delivery_seen {
 	uint64_t fresh;        /* packets that were sent for the first time */
 	uint64_t resent;       /* packets that were sent again */
 	uint64_t timeouts;
-	uint64_t naks;    /* NAKs and RNR NAKs of the peer */
-	uint64_t heard;   /* all packets of the peer */
-	bool outstanding; /* the peer has something to acknowledge */
+	uint64_t in_a_row; /* timeouts since the last answer of the peer; 0: not known */
+	uint64_t naks;     /* NAKs and RNR NAKs of the peer */
+	uint64_t heard;    /* all packets of the peer */
+	bool outstanding;  /* the peer has something to acknowledge */
 };
 
 /*

@@ -317,7 +317,8 @@ struct inc_channel_figures {
 	uint64_t rx_packets, duplicates, reordered, naks_sent, naks_received, rnrs_sent,
 		rnrs_received;
 	uint64_t tx_packets, retransmits, acks_sent, acks_received, timeouts;
-	uint64_t srtt_ns; /* smoothed round trip time; 0: not measured */
+	uint64_t timeouts_in_a_row; /* since the last answer of the peer; 0: not known */
+	uint64_t srtt_ns;           /* smoothed round trip time; 0: not measured */
 };
 
 struct inc_channel_ops {

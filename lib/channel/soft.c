@@ -534,6 +534,7 @@ static void soft_figures(const struct inc_channel *c, struct inc_channel_figures
 		.acks_sent = ch->acks_sent,
 		.acks_received = tx->acks,
 		.timeouts = tx->timeouts,
+		.timeouts_in_a_row = ch->tx.rto.backoff,
 		.srtt_ns = ch->tx.rto.srtt_ns,
 	};
 }

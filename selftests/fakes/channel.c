@@ -402,6 +402,7 @@ static void fake_channel_figures(const struct inc_channel *channel, struct inc_c
 					    .tx_packets = ch->s.sent,
 					    .retransmits = 7 + ch->timeouts,
 					    .timeouts = ch->timeouts,
+					    .timeouts_in_a_row = ch->timeouts,
 					    .srtt_ns = 33000};
 	pthread_mutex_unlock(&lock);
 }

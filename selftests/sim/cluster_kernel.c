@@ -500,9 +500,15 @@ unsigned int __wrap_if_nametoindex(const char *name)
 
 /* --- the data path --- */
 
+/* The kernel drops what XDP redirects to a port whose driver has no ndo_xdp_xmit. */
 static void on_leaving(void *arg, unsigned int port, const uint8_t *frame, size_t len)
 {
-	send_frame(arg, port, frame, len);
+	const struct cluster_switch *sw = arg;
+
+	if (sim_now_ns() < sw->port[port].xmit_from_ns)
+		wire_lose(sw->port[port].host.up, frame, len);
+	else
+		send_frame(sw, port, frame, len);
 }
 
 static bool on_slow_path(void *arg, unsigned int port, const uint8_t *frame, size_t len)

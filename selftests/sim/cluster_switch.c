@@ -222,7 +222,7 @@ void inc_instance_unlock(const char *instance, int fd)
 
 void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
 {
-	out[0] = '\0';
+	snprintf(out, INC_INTERFACE_DRIVER, "simnic");
 }
 
 unsigned int inc_interface_speed_mbit(const char *ifname)

@@ -32,6 +32,7 @@ struct cluster_port {
 	char peer[8];           /* name of the host or the switch at the other end of the cable */
 	struct host *peer_host; /* network of that host or switch; NULL: it is not simulated */
 	bool down;              /* the interface is down, so no frame passes */
+	uint64_t xmit_from_ns;  /* until then the port sends nothing that XDP redirects to it */
 	uint64_t left_at_ns;    /* when the interface went down or disappeared last */
 	/* host.mac[2] when the daemon read the port's MAC address last; it counts the changes of
 	 * that address */

@@ -320,6 +320,8 @@ const char *cluster_set_cable(const struct scenario_line *l)
 	const uint64_t *v = l->value;
 	struct wire *wire;
 
+	if (l->kind == SCENARIO_NO_XMIT)
+		cluster.sw[v[0] >> 4].port[v[0] & 0xf].xmit_from_ns = sim_now_ns() + v[1];
 	if (l->kind == SCENARIO_PACKET_CABLE)
 		return cluster_cable(v[1]) ? NULL : "there is no such cable";
 	if (l->kind < SCENARIO_DELAY || l->kind > SCENARIO_CABLE_CUT)

@@ -39,6 +39,8 @@ struct wire {
 /* Makes a cable without faults. */
 void wire_open(struct wire *wire, const char *name, wire_fn out, void *arg);
 void wire_send(struct wire *wire, const uint8_t *frame, size_t len);
+/* A frame was lost before it reached the cable. */
+void wire_lose(struct wire *wire, const uint8_t *frame, size_t len);
 /* Called before a run, when no frame is on a cable. */
 void wire_begin(void);
 /* Calls fn(arg, arg2) when frame number n, counted from 1 and from now on, is about to be sent. */

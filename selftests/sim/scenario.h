@@ -46,6 +46,7 @@
 	_(LOSS, "cable %C loses %R in bursts of %N")                             \
 	_(FAULTY, "cable %C repeats %R damages %R delays %R by %T")              \
 	_(CABLE_CUT, "cable %C cut from %T to %T")                               \
+	_(NO_XMIT, "port %p loses what XDP sends until %T")                      \
 	_(DATABASE, "database kills %R")                                         \
 	_(PACKET_KILL, "before packet %N kill %P")                               \
 	_(PACKET_CUT, "before packet %N cut %S for %T")                          \

@@ -177,6 +177,12 @@ static void do_due(void)
 			d->fn(d->arg, d->arg2);
 }
 
+void wire_lose(struct wire *wire, const uint8_t *frame, size_t len)
+{
+	sim_figures.lost++;
+	note(wire, "lost", frame, len, has_address(frame, len));
+}
+
 void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 {
 	const bool faulty = sim_faults();
@@ -186,8 +192,7 @@ void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 	if (wire->tap)
 		wire->tap(wire->tap_arg, frame, len);
 	if (faulty && is_lost(wire)) {
-		sim_figures.lost++;
-		note(wire, "lost", frame, len, has_address(frame, len));
+		wire_lose(wire, frame, len);
 		return;
 	}
 	pass(wire, frame, len, faulty);

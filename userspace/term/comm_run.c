@@ -215,6 +215,7 @@ static void watch_delivery(struct comm_end *end, uint64_t now_ns)
 				       .fresh = ch.tx_packets,
 				       .resent = ch.retransmits,
 				       .timeouts = ch.timeouts,
+				       .in_a_row = ch.timeouts_in_a_row,
 				       .naks = ch.naks_received + ch.rnrs_received,
 				       .heard = ch.rx_packets + ch.acks_received + ch.naks_received,
 				       .outstanding = end->sent > end->acknowledged,

@@ -125,6 +125,7 @@ void sp_watch_delivery(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 		.fresh = sent,
 		.resent = c->stats.retransmits,
 		.timeouts = c->stats.timeouts,
+		.in_a_row = c->rto.backoff,
 		.naks = st->naks_received,
 		.heard = st->rx_next + st->duplicates + st->acks_received + st->naks_received,
 		.outstanding = sent > c->acked,
