@@ -89,8 +89,18 @@ struct inc_connect_socket;
 struct inc_connect_region;
 
 /* Declares an option struct with its size set and the other members zero or as given. */
+#ifdef __cplusplus
+/* clang-format off */
+#define INC_CONNECT_OPTS(type, name, ...) \
+	_Pragma("GCC diagnostic push") \
+	_Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") \
+	struct type name = {.sz = sizeof(struct type), ##__VA_ARGS__}; \
+	_Pragma("GCC diagnostic pop") static_assert(true, "")
+/* clang-format on */
+#else
 #define INC_CONNECT_OPTS(type, name, ...) \
 	struct type name = {.sz = sizeof(struct type), ##__VA_ARGS__}
+#endif
 
 /*
  * inc_connect_create, inc_connect_destroy, inc_connect_settings_init, inc_connect_devices,

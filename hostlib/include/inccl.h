@@ -83,11 +83,10 @@
  * Fork:
  * A group and its communicators belong to the process that made them. In a child of that process
  * inccl_communicator_destroy() and inccl_group_destroy() free memory, close descriptors and return
- * 0. They send nothing, so the parent's job goes on. Some memory stays allocated until the child
- * ends. Every other call on these objects returns -ECHILD, or -1 for a failed rank, and the texts
- * of errors say why. A child may make groups of its own. While a child holds the parent's
- * descriptors, only the controller's timeout detects the parent's death. A child that executes
- * another program holds none.
+ * 0. They send nothing, so the parent's job goes on. Some memory stays until the child ends. Every
+ * other call on these objects returns -ECHILD, or -1 for a failed rank, and error texts say why. A
+ * child may make groups. While a child holds the parent's descriptors, only the controller's
+ * timeout detects the parent's death. A child that executes another program holds none.
  *
  * Memory:
  * Objects belong to the caller until it destroys them. Texts that a function returns belong to the
@@ -133,9 +132,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
 #pragma GCC visibility push(default)
-
 #define INCCL_VERSION_MAJOR 0
 #define INCCL_VERSION_MINOR 2
 #define INCCL_VERSION_PATCH 0
@@ -148,7 +145,17 @@ struct inccl_request;
 
 /* Declares an option struct with its size set and the other members zero or as given:
  *	INCCL_OPTS(inccl_group_opts, opts, .job = "train-7");	*/
+#ifdef __cplusplus
+/* clang-format off */
+#define INCCL_OPTS(type, name, ...) \
+	_Pragma("GCC diagnostic push") \
+	_Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") \
+	struct type name = {.sz = sizeof(struct type), ##__VA_ARGS__}; \
+	_Pragma("GCC diagnostic pop") static_assert(true, "")
+/* clang-format on */
+#else
 #define INCCL_OPTS(type, name, ...) struct type name = {.sz = sizeof(struct type), ##__VA_ARGS__}
+#endif
 
 /*
  * inccl_group_create, inccl_group_destroy - join the group of a job, leave it
@@ -317,11 +324,10 @@ const char *inccl_group_error(struct inccl_group *group);
  * rank to fail. The next call is for the next communicator. @opts may be NULL.
  *
  * inccl_communicator_destroy() ends and frees the communicator without waiting for the other ranks.
- * Ranks that are still in their last collective finish it. Requests that have not been collected
- * are gone with the communicator. This rank may not have sent all that it gives to such a request,
- * or the data may not reach the switch within 200 milliseconds. Then the others cannot finish it,
- * and get -ECANCELED. The call always frees, and returns the error that the communicator had ended
- * with, or 0. NULL is allowed.
+ * Ranks still in their last collective finish it. Requests not collected are gone with the
+ * communicator. This rank may not have sent all that it gives to such a request, or the data may
+ * not reach the switch within 200 ms. Then the others cannot finish it, and get -ECANCELED. The
+ * call always frees, and returns the error that ended the communicator, or 0. NULL is allowed.
  *
  * Errors:
  * -EINVAL	Options are out of range, or ranks disagree.
@@ -432,8 +438,7 @@ int inccl_communicator_destroy(struct inccl_communicator *comm);
  * ranks. Failures name ranks of the new communicator. If one fails, all of @comm get an error.
  *
  * Errors:
- * Those of inccl_communicator_create() and inccl_group_shrink(), the error that @comm has ended
- * with, and:
+ * Those of inccl_communicator_create() and inccl_group_shrink(), the error of @comm, and:
  *
  * -EINVAL	A NULL, options out of range, or ranks that do not make the same call.
  * -ECANCELED	A rank wants the group to shrink.
@@ -606,8 +611,7 @@ int inccl_communicator_failed_rank(struct inccl_communicator *comm);
  * Later requests wait until the last sum is on its way. Other collectives send floats as they are.
  *
  * Errors:
- * After these errors nothing was sent, and the communicator lives. The log and @error of @opts say
- * why the call was refused:
+ * After these errors nothing was sent, and the communicator lives. The log and @error say why:
  *
  * -EINVAL	NULL for a buffer that is needed, buffers that overlap, too many elements, or a size
  *		of @opts that is not a size of the struct.
@@ -766,8 +770,7 @@ int inccl_reduce_start(struct inccl_communicator *comm, const void *send, void *
  * Every rank's @recv becomes the root's @send, the root's own @recv too: the library copies it
  * there. Only the root sends data, once, and the switch sends it to the other ranks.
  *
- * Every rank must call it with the same @count, @dtype and @root, as the same collective in the
- * order of the communicator's.
+ * Every rank must call it with the same @count, @dtype and @root, in the order of the communicator.
  *
  * @send	On the root: @count elements. On other ranks it is ignored and may be NULL.
  * @recv	Room for @count elements, on every rank. On the root it may be @send itself (in
@@ -796,8 +799,7 @@ int inccl_broadcast_start(struct inccl_communicator *comm, const void *send, voi
 			  const struct inccl_collective_opts *opts, struct inccl_request **request);
 
 /*
- * inccl_reduce_scatter, inccl_reduce_scatter_start - the operator over all ranks' vectors, a block
- * of it on each rank
+ * inccl_reduce_scatter, inccl_reduce_scatter_start - the operator over all vectors, a block each
  *
  * The vectors are world_size blocks of @count elements. Rank @r's @recv becomes block @r of all
  * ranks' @send, combined by the operator. The switch sends each block to its rank alone.
@@ -833,8 +835,7 @@ int inccl_reduce_scatter_start(struct inccl_communicator *comm, const void *send
 			       struct inccl_request **request);
 
 /*
- * inccl_all_gather, inccl_all_gather_start - all ranks' vectors, one behind the other, on every
- * rank
+ * inccl_all_gather, inccl_all_gather_start - all ranks' vectors, one behind another, on every rank
  *
  * Block @r of every rank's @recv becomes rank @r's @send. Each rank sends its own block, once, and
  * the switch sends it to the other ranks.
@@ -932,8 +933,7 @@ int inccl_wait(struct inccl_request *request, int timeout_ms);
  * inccl_dtype_size() is the size of one element in bytes.
  *
  * A name is that of the value in lower case without INCCL_, such as "sum", "bfloat16" and
- * "allreduce". Only "reducescatter" and "allgather" have no underscore. Any thread may call these
- * functions at any time.
+ * "allreduce". Only "reducescatter" and "allgather" have no underscore. Any thread may call them.
  *
  * Return value:
  * inccl_dtype_size() returns bytes, or 0 for a type that the library does not know. The functions
