@@ -59,7 +59,7 @@ extern bool inccl_mpi_inert __attribute__((weak));
 /* The module below that has the function of a kind. */
 static mca_coll_base_module_t **below(mca_coll_inccl_module_t *m, enum front_kind kind)
 {
-	mca_coll_base_module_t **const modules[FRONT_KINDS] = {
+	mca_coll_base_module_t **const modules[FRONT_COUNTED_KINDS] = {
 		[FRONT_ALLREDUCE] = &m->below.coll_allreduce_module,
 		[FRONT_REDUCE] = &m->below.coll_reduce_module,
 		[FRONT_BCAST] = &m->below.coll_bcast_module,
@@ -68,6 +68,10 @@ static mca_coll_base_module_t **below(mca_coll_inccl_module_t *m, enum front_kin
 		[FRONT_REDUCE_SCATTER_BLOCK] = &m->below.coll_reduce_scatter_block_module,
 		[FRONT_ALLGATHER] = &m->below.coll_allgather_module,
 		[FRONT_ALLGATHERV] = &m->below.coll_allgatherv_module,
+		[FRONT_IALLREDUCE] = &m->below.coll_iallreduce_module,
+		[FRONT_IREDUCE] = &m->below.coll_ireduce_module,
+		[FRONT_IBCAST] = &m->below.coll_ibcast_module,
+		[FRONT_IBARRIER] = &m->below.coll_ibarrier_module,
 	};
 
 	return modules[kind];
@@ -81,7 +85,7 @@ static void construct(mca_coll_inccl_module_t *m)
 
 static void destruct(mca_coll_inccl_module_t *m)
 {
-	for (int kind = 0; kind < FRONT_KINDS; kind++)
+	for (int kind = 0; kind < FRONT_COUNTED_KINDS; kind++)
 		if (*below(m, kind))
 			OBJ_RELEASE(*below(m, kind));
 }
@@ -94,7 +98,7 @@ static int enable(mca_coll_base_module_t *module, MPI_Comm comm)
 
 	m->below = *comm->c_coll;
 	/* all of them must live as long as this module, also where another module replaces them */
-	for (int kind = 0; kind < FRONT_KINDS; kind++)
+	for (int kind = 0; kind < FRONT_COUNTED_KINDS; kind++)
 		if (*below(m, kind))
 			OBJ_RETAIN(*below(m, kind));
 	return OMPI_SUCCESS;
@@ -273,6 +277,50 @@ static int allgatherv(const void *send, int send_count, MPI_Datatype send_type, 
 						 .comm = comm});
 }
 
+/* ---- nonblocking collectives, which the functions below run ---- */
+
+/* Counts a call of the program. Returns the functions below. */
+static mca_coll_inccl_module_t *note(mca_coll_base_module_t *module, enum front_kind kind)
+{
+	if (!inside)
+		front_nonblocking(kind);
+	return (mca_coll_inccl_module_t *)module;
+}
+
+static int iallreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
+		      MPI_Comm comm, ompi_request_t **request, mca_coll_base_module_t *module)
+{
+	mca_coll_inccl_module_t *m = note(module, FRONT_IALLREDUCE);
+
+	return m->below.coll_iallreduce(send, recv, count, type, op, comm, request,
+					m->below.coll_iallreduce_module);
+}
+
+static int ireduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
+		   MPI_Comm comm, ompi_request_t **request, mca_coll_base_module_t *module)
+{
+	mca_coll_inccl_module_t *m = note(module, FRONT_IREDUCE);
+
+	return m->below.coll_ireduce(send, recv, count, type, op, root, comm, request,
+				     m->below.coll_ireduce_module);
+}
+
+static int ibcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm,
+		  ompi_request_t **request, mca_coll_base_module_t *module)
+{
+	mca_coll_inccl_module_t *m = note(module, FRONT_IBCAST);
+
+	return m->below.coll_ibcast(buffer, count, type, root, comm, request,
+				    m->below.coll_ibcast_module);
+}
+
+static int ibarrier(MPI_Comm comm, ompi_request_t **request, mca_coll_base_module_t *module)
+{
+	mca_coll_inccl_module_t *m = note(module, FRONT_IBARRIER);
+
+	return m->below.coll_ibarrier(comm, request, m->below.coll_ibarrier_module);
+}
+
 /* ---- the component ---- */
 
 /* Publishes the host and the settings of this rank. MPI_Init exchanges what is published before it
@@ -375,6 +423,10 @@ static mca_coll_base_module_t *comm_query(MPI_Comm comm, int *priority)
 	m->super.coll_reduce_scatter_block = reduce_scatter_block;
 	m->super.coll_allgather = allgather;
 	m->super.coll_allgatherv = allgatherv;
+	m->super.coll_iallreduce = iallreduce;
+	m->super.coll_ireduce = ireduce;
+	m->super.coll_ibcast = ibcast;
+	m->super.coll_ibarrier = ibarrier;
 	*priority = PRIORITY;
 	return &m->super;
 }

@@ -12,19 +12,19 @@
 
 /* Whether the switches of a team have the operator, and blocks of a size that they can move. All
  * ranks find the same. */
-static bool can_serve(const struct front_team *team, const struct front_call *c,
-		      const struct front_shape *shape)
+static enum front_reason refusal(const struct front_team *team, const struct front_call *c,
+				 const struct front_shape *shape)
 {
 	const bool floats = shape->dtype == INCCL_FLOAT32 || shape->dtype == INCCL_FLOAT64;
-	bool equal = team->even;
 
 	if (floats && shape->op == INCCL_PROD && !team->native_floats)
-		return false;
+		return FRONT_PRODUCT;
 	if (c->kind < FRONT_REDUCE_SCATTER || shape->bytes <= FRONT_KEEP_BYTES)
-		return true;
+		return FRONT_NO_REASON;
 	for (int i = 1; c->kind == FRONT_REDUCE_SCATTER && i < team->ranks; i++)
-		equal &= c->counts[i] == c->counts[0];
-	return equal;
+		if (c->counts[i] != c->counts[0])
+			return FRONT_BLOCKS;
+	return team->even ? FRONT_NO_REASON : FRONT_UNEVEN;
 }
 
 static enum front_path choose(const struct front_choice *choice)
@@ -36,7 +36,8 @@ static enum front_path choose(const struct front_choice *choice)
 
 /* Notes the time of a call. At the end of a trial all ranks choose the path whose shortest call
  * took less time on its slowest rank. */
-static void learn(struct front_choice *choice, enum front_path path, double took_s, MPI_Comm comm)
+static void learn(struct front_choice *choice, enum front_path path, double took_s,
+		  const struct front_call *c, size_t bytes)
 {
 	if (choice->rest) {
 		choice->rest--;
@@ -46,9 +47,10 @@ static void learn(struct front_choice *choice, enum front_path path, double took
 		choice->best_s[path] = took_s;
 	if (++choice->trial < TRIAL_CALLS)
 		return;
-	PMPI_Allreduce(MPI_IN_PLACE, choice->best_s, FRONT_PATHS, MPI_DOUBLE, MPI_MAX, comm);
+	PMPI_Allreduce(MPI_IN_PLACE, choice->best_s, FRONT_PATHS, MPI_DOUBLE, MPI_MAX, c->comm);
 	choice->path = choice->best_s[FRONT_SWITCH] <= choice->best_s[FRONT_MPI] ? FRONT_SWITCH
 										 : FRONT_MPI;
+	front_count_choice(c->kind, front_class(bytes), choice->path, choice->best_s);
 	choice->trial = 0;
 	choice->next_rest = !choice->next_rest                 ? FIRST_REST
 			    : choice->next_rest < LONGEST_REST ? 2 * choice->next_rest
@@ -72,21 +74,39 @@ static bool is_valid(const struct front_team *team, const struct front_call *c)
 	return c->recv != MPI_IN_PLACE;
 }
 
+/* Why MPI must serve a call on this communicator, or FRONT_NO_REASON. */
+static enum front_reason team_reason(const struct front_team *team, const struct front_call *c,
+				     const struct front_shape *shape)
+{
+	if (team->use == FRONT_NEW)
+		return FRONT_FIRST;
+	if (team->use == FRONT_OFF)
+		return team->off;
+	return is_valid(team, c) ? refusal(team, c, shape) : FRONT_ARGUMENTS;
+}
+
 int front_call(const struct front_call *c)
 {
 	enum front_path path = FRONT_MPI;
 	struct front_choice *choice = NULL;
-	struct front_team *team;
+	struct front_team *team = NULL;
 	struct front_shape shape;
+	enum front_reason reason;
 	int err = MPI_SUCCESS;
 	double start_s, took_s;
 
-	if (!front_on || !front_shape(c, &shape))
+	if (!front_on)
 		return c->pass(c);
-	team = front_team(c);
-	if (team && !is_valid(team, c))
+	reason = front_shape(c, &shape);
+	if (!reason) {
+		team = front_team(c);
+		reason = team_reason(team, c, &shape);
+	}
+	if (reason)
+		front_count_reason(c->kind, reason);
+	if (!team || reason == FRONT_ARGUMENTS)
 		return c->pass(c);
-	if (team && can_serve(team, c, &shape)) {
+	if (!reason) {
 		choice = &team->choice[c->kind][front_class(shape.bytes)];
 		path = choose(choice);
 	}
@@ -98,6 +118,12 @@ int front_call(const struct front_call *c)
 	took_s = PMPI_Wtime() - start_s;
 	front_count(c->kind, path, shape.bytes, took_s);
 	if (choice && team->use == FRONT_ON && front_fixed < 0)
-		learn(choice, path, took_s, c->comm);
+		learn(choice, path, took_s, c, shape.bytes);
 	return err;
+}
+
+void front_nonblocking(enum front_kind kind)
+{
+	if (front_on)
+		front_count_reason(kind, FRONT_NONBLOCKING);
 }

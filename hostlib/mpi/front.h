@@ -39,9 +39,38 @@ enum front_kind {
 	FRONT_REDUCE_SCATTER_BLOCK,
 	FRONT_ALLGATHER,
 	FRONT_ALLGATHERV,
-	FRONT_KINDS
+	FRONT_KINDS,
+	/* from here on: the switch serves none of them, and they are only counted */
+	FRONT_IALLREDUCE = FRONT_KINDS,
+	FRONT_IREDUCE,
+	FRONT_IBCAST,
+	FRONT_IBARRIER,
+	FRONT_COUNTED_KINDS
 };
-extern const char *const front_kind_names[FRONT_KINDS];
+extern const char *const front_kind_names[FRONT_COUNTED_KINDS];
+
+/* Why MPI serves a call, and no measurement has chosen it. */
+enum front_reason {
+	FRONT_NO_REASON, /* the switch can serve the call */
+	FRONT_NONBLOCKING,
+	FRONT_TYPE,
+	FRONT_OPERATOR,
+	FRONT_PRODUCT,
+	FRONT_NOTHING,
+	FRONT_LARGE,
+	FRONT_BLOCKS,
+	FRONT_UNEVEN,
+	FRONT_ARGUMENTS,
+	/* from here on: of the communicator, and not of the call */
+	FRONT_FIRST,
+	FRONT_INTER,
+	FRONT_ONE_RANK,
+	FRONT_FOREIGN,
+	FRONT_ONE_HOST,
+	FRONT_NO_GROUP,
+	FRONT_LOST,
+	FRONT_REASONS
+};
 
 enum front_path { FRONT_SWITCH, FRONT_MPI, FRONT_PATHS };
 
@@ -104,7 +133,8 @@ enum front_use { FRONT_NEW, FRONT_ON, FRONT_OFF };
 struct front_team {
 	struct front_team *next;
 	enum front_use use;
-	unsigned int calls; /* calls before the team is made, which MPI served */
+	enum front_reason off; /* why its use is FRONT_OFF */
+	unsigned int calls;    /* calls before the team is made, which MPI served */
 	bool closed;
 	bool native_floats; /* the switches add floats as they are */
 	int rank, ranks;
@@ -149,7 +179,7 @@ void front_begin(bool frees);
  * is an error (INCCL_MPI_REQUIRE). */
 void front_alone(bool prints, const char *name, const char *why);
 void front_finalize(void);
-/* Returns what is known of a call's communicator, or NULL if it never goes through the switch. */
+/* Returns what is known of a call's communicator. */
 struct front_team *front_team(const struct front_call *call);
 /* Makes the group of the team, together with all ranks of the communicator. Its use is FRONT_ON
  * or FRONT_OFF then. */
@@ -171,8 +201,8 @@ _Noreturn void front_die(const char *what);
 void front_types_init(void);
 /* Whether the elements of a type lie one behind the other from the buffer's address on. */
 bool front_is_contiguous(MPI_Datatype type);
-/* Finds the terms of libinccl for a call. Returns false if the switch cannot serve it. */
-bool front_shape(const struct front_call *call, struct front_shape *shape);
+/* Finds the terms of libinccl for a call, or the reason why the switch cannot serve it. */
+enum front_reason front_shape(const struct front_call *call, struct front_shape *shape);
 /* Makes +0 of the values that are -0, because MPI takes both for equal. */
 void front_unsign_zeros(void *elements, size_t n, enum inccl_dtype dtype);
 
@@ -195,9 +225,17 @@ void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm);
 /* decide.c */
 /* Runs a call, by the switch or by MPI. Returns what MPI returns. */
 int front_call(const struct front_call *call);
+/* Counts a nonblocking collective, which MPI runs. */
+void front_nonblocking(enum front_kind kind);
 
 /* report.c */
 void front_count(enum front_kind kind, enum front_path path, size_t bytes, double took_s);
+/* Counts a call that MPI serves for a reason. */
+void front_count_reason(enum front_kind kind, enum front_reason reason);
+/* Notes the path that all ranks have chosen for a class of sizes, and the times that they compared.
+ */
+void front_count_choice(enum front_kind kind, unsigned int class, enum front_path path,
+			const double best_s[FRONT_PATHS]);
 void front_report(void);
 unsigned int front_class(size_t bytes);
 

@@ -196,6 +196,35 @@ int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 	return front_call(&call);
 }
 
+/* ---- nonblocking collectives, which MPI runs ---- */
+
+int MPI_Iallreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
+		   MPI_Comm comm, MPI_Request *request)
+{
+	front_nonblocking(FRONT_IALLREDUCE);
+	return PMPI_Iallreduce(send, recv, count, type, op, comm, request);
+}
+
+int MPI_Ireduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
+		MPI_Comm comm, MPI_Request *request)
+{
+	front_nonblocking(FRONT_IREDUCE);
+	return PMPI_Ireduce(send, recv, count, type, op, root, comm, request);
+}
+
+int MPI_Ibcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm,
+	       MPI_Request *request)
+{
+	front_nonblocking(FRONT_IBCAST);
+	return PMPI_Ibcast(buffer, count, type, root, comm, request);
+}
+
+int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
+{
+	front_nonblocking(FRONT_IBARRIER);
+	return PMPI_Ibarrier(comm, request);
+}
+
 /* ---- Fortran, of Open MPI ---- */
 
 #ifdef OPEN_MPI
@@ -324,6 +353,44 @@ FORTRAN(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *err)
 	set_error(err, MPI_Barrier(PMPI_Comm_f2c(*comm)));
 }
 
+FORTRAN(iallreduce, IALLREDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type,
+	MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *err)
+{
+	MPI_Request r = MPI_REQUEST_NULL;
+
+	set_error(err, MPI_Iallreduce(address(send), address(recv), *count, PMPI_Type_f2c(*type),
+				      PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm), &r));
+	*request = PMPI_Request_c2f(r);
+}
+
+FORTRAN(ireduce, IREDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
+	MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *err)
+{
+	MPI_Request r = MPI_REQUEST_NULL;
+
+	set_error(err, MPI_Ireduce(address(send), address(recv), *count, PMPI_Type_f2c(*type),
+				   PMPI_Op_f2c(*op), *root, PMPI_Comm_f2c(*comm), &r));
+	*request = PMPI_Request_c2f(r);
+}
+
+FORTRAN(ibcast, IBCAST, void *buffer, MPI_Fint *count, MPI_Fint *type, MPI_Fint *root,
+	MPI_Fint *comm, MPI_Fint *request, MPI_Fint *err)
+{
+	MPI_Request r = MPI_REQUEST_NULL;
+
+	set_error(err, MPI_Ibcast(address(buffer), *count, PMPI_Type_f2c(*type), *root,
+				  PMPI_Comm_f2c(*comm), &r));
+	*request = PMPI_Request_c2f(r);
+}
+
+FORTRAN(ibarrier, IBARRIER, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *err)
+{
+	MPI_Request r = MPI_REQUEST_NULL;
+
+	set_error(err, MPI_Ibarrier(PMPI_Comm_f2c(*comm), &r));
+	*request = PMPI_Request_c2f(r);
+}
+
 #pragma GCC visibility pop
 
 #else
@@ -382,6 +449,14 @@ FORTRAN(comm_disconnect, MPI_Fint *comm, MPI_Fint *err)
 FORTRAN(barrier, MPI_Fint *comm, MPI_Fint *err)
 {
 	set_error(err, MPI_Barrier(PMPI_Comm_f2c(*comm)));
+}
+
+FORTRAN(ibarrier, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *err)
+{
+	MPI_Request r = MPI_REQUEST_NULL;
+
+	set_error(err, MPI_Ibarrier(PMPI_Comm_f2c(*comm), &r));
+	*request = PMPI_Request_c2f(r);
 }
 
 #pragma GCC visibility pop

@@ -168,8 +168,11 @@ static struct front_team *new_team(MPI_Comm comm)
 	PMPI_Comm_test_inter(comm, &inter);
 	PMPI_Comm_rank(comm, &team->rank);
 	PMPI_Comm_size(comm, &team->ranks);
-	if (inter || team->ranks < 2 || !is_in_world(comm, team->ranks))
-		team->use = FRONT_OFF;
+	team->off = inter                             ? FRONT_INTER
+		    : team->ranks < 2                 ? FRONT_ONE_RANK
+		    : !is_in_world(comm, team->ranks) ? FRONT_FOREIGN
+						      : FRONT_NO_REASON;
+	team->use = team->off ? FRONT_OFF : FRONT_NEW;
 	team->calls = comm == MPI_COMM_WORLD ? CALLS_BEFORE : 0;
 	PMPI_Comm_set_attr(comm, key, team);
 	pthread_mutex_lock(&lock);
@@ -184,8 +187,6 @@ struct front_team *front_team(const struct front_call *c)
 	struct front_team *team = c->team ? *c->team : NULL;
 	int found = c->team && team;
 
-	if (c->comm == MPI_COMM_NULL)
-		return NULL;
 	if (!c->team)
 		PMPI_Comm_get_attr(c->comm, key, &team, &found);
 	if (!found)
@@ -194,7 +195,7 @@ struct front_team *front_team(const struct front_call *c)
 		*c->team = team;
 	if (team->use == FRONT_NEW && team->calls++ >= CALLS_BEFORE)
 		front_attach(team, c->comm);
-	return team->use == FRONT_ON ? team : NULL;
+	return team;
 }
 
 /* Names of groups begin with "mpi-", by which incctl groups shows what they are. */
@@ -348,14 +349,24 @@ static void try_alone(char why[FRONT_TEXT_BYTES])
 	pthread_mutex_unlock(&once);
 }
 
-/* Prints that a communicator uses the switch. */
+/* Prints that a communicator uses the switch, and for which calls. */
 static void announce(const struct front_team *team)
 {
 	struct inccl_communicator_info info = {.sz = sizeof(info)};
+	char calls[200] = "no call";
+	int n = 0;
 
+	for (int kind = 0; kind < FRONT_KINDS && front_fixed != FRONT_MPI; kind++)
+		n += snprintf(calls + n, sizeof(calls) - n, "%s%s",
+			      !kind                     ? ""
+			      : kind + 1 == FRONT_KINDS ? " and "
+							: ", ",
+			      front_kind_names[kind]);
 	inccl_communicator_info(team->comm, &info);
-	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode", team->name, team->ranks,
-	    team->nodes, info.tree, info.mode);
+	say("%s: %d ranks use the switch: %d leaders, tree %s, %s mode, for %s%s%s", team->name,
+	    team->ranks, team->nodes, info.tree, info.mode, calls,
+	    front_fixed < 0 ? " where it is faster" : "",
+	    team->native_floats ? "" : ", but not for PROD of floats");
 }
 
 /* Makes the group of the leaders. Returns false with a reason if that is impossible. */
@@ -400,11 +411,13 @@ void front_attach(struct front_team *team, MPI_Comm comm)
 	find_nodes(team, comm);
 	if (team->nodes > 1 && make_group(team, comm, why)) {
 		team->use = FRONT_ON;
+		team->off = FRONT_LOST; /* the only reason for another use from here on */
 		if (!team->rank)
 			announce(team);
 		return;
 	}
 	team->use = FRONT_OFF;
+	team->off = team->nodes > 1 ? FRONT_NO_GROUP : FRONT_ONE_HOST;
 	if (team->nodes > 1)
 		front_alone(!team->rank, team->name, why);
 	else if (comm == MPI_COMM_WORLD)

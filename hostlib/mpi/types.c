@@ -163,26 +163,30 @@ static MPI_Count size_of(MPI_Datatype type)
 }
 
 /* Bytes alone are equal on all ranks of a Bcast or an Allgather, because their types may differ. */
-static bool bytes_shape(const struct front_call *call, int blocks, struct front_shape *shape)
+static enum front_reason bytes_shape(const struct front_call *call, int blocks,
+				     struct front_shape *shape)
 {
 	const MPI_Count size = size_of(call->type);
 
-	if (call->count < 1 || size < 1 || size > INT_MAX)
-		return false;
+	if (call->count < 1 || size < 1)
+		return FRONT_NOTHING;
 	*shape = (struct front_shape){.dtype = INCCL_UINT8, .op = INCCL_OR};
 	/* MPI packs at most INT_MAX bytes at a time, and one element may have more */
-	if (__builtin_mul_overflow((size_t)call->count * size, blocks, &shape->bytes) ||
+	if (size > INT_MAX ||
+	    __builtin_mul_overflow((size_t)call->count * size, blocks, &shape->bytes) ||
 	    shape->bytes > INT_MAX)
-		return false;
+		return FRONT_LARGE;
 	shape->elements = shape->count = shape->bytes;
 	/* where the blocks differ from each other, MPI reports that */
-	return call->kind == FRONT_BCAST || call->send == MPI_IN_PLACE ||
-	       call->send_count * size_of(call->send_type) == call->count * size;
+	if (call->kind == FRONT_BCAST || call->send == MPI_IN_PLACE ||
+	    call->send_count * size_of(call->send_type) == call->count * size)
+		return FRONT_NO_REASON;
+	return FRONT_BLOCKS;
 }
 
-/* Finds the number of elements of all blocks. Returns false if MPI could not count them, or if
- * there are none. */
-static bool count_elements(const struct front_call *call, int ranks, struct front_shape *shape)
+/* Finds the number of elements of all blocks. MPI counts them by an int. */
+static enum front_reason count_elements(const struct front_call *call, int ranks,
+					struct front_shape *shape)
 {
 	int64_t sum = call->count;
 
@@ -190,52 +194,56 @@ static bool count_elements(const struct front_call *call, int ranks, struct fron
 		sum *= ranks;
 	for (int i = 0; call->kind == FRONT_REDUCE_SCATTER && i < ranks; i++) {
 		if (call->counts[i] < 0)
-			return false;
+			return FRONT_ARGUMENTS;
 		sum += call->counts[i];
 	}
+	if (sum < 1)
+		return FRONT_NOTHING;
 	shape->count = sum <= INT_MAX ? sum : 0;
-	return shape->count > 0;
+	return shape->count ? FRONT_NO_REASON : FRONT_LARGE;
 }
 
-static bool reduction_shape(const struct front_call *call, int ranks, struct front_shape *shape)
+static enum front_reason reduction_shape(const struct front_call *call, int ranks,
+					 struct front_shape *shape)
 {
 	const size_t t = find_type(call->type);
+	enum front_reason reason;
 	size_t o;
 
 	for (o = 0; o < LENGTH(operators) && operators[o].op != call->op; o++)
 		;
-	if (t == LENGTH(types) || o == LENGTH(operators) ||
-	    !(types[t].operators & operators[o].of) || !known[t].reduces)
-		return false;
+	if (t == LENGTH(types) || !known[t].reduces)
+		return FRONT_TYPE;
+	if (o == LENGTH(operators) || !(types[t].operators & operators[o].of))
+		return FRONT_OPERATOR;
 	shape->dtype = types[t].dtype;
 	shape->op = operators[o].inccl;
-	if (!count_elements(call, ranks, shape))
-		return false;
+	reason = count_elements(call, ranks, shape);
 	shape->elements = (size_t)shape->count * (types[t].operators & COMPLEX ? 2 : 1);
 	shape->bytes = shape->elements * inccl_dtype_size(shape->dtype);
-	return true;
+	return reason;
 }
 
-bool front_shape(const struct front_call *call, struct front_shape *shape)
+enum front_reason front_shape(const struct front_call *call, struct front_shape *shape)
 {
 	int ranks = 1, inter = 0;
 
 	*shape = (struct front_shape){.dtype = INCCL_UINT8};
 	if (call->comm == MPI_COMM_NULL)
-		return false;
+		return FRONT_ARGUMENTS;
 	if (call->kind >= FRONT_REDUCE_SCATTER) {
 		PMPI_Comm_test_inter(call->comm, &inter);
 		PMPI_Comm_size(call->comm, &ranks);
 	}
 	if (inter)
-		return false;
+		return FRONT_INTER;
 	switch (call->kind) {
 	case FRONT_BARRIER:
-		return true;
+		return FRONT_NO_REASON;
 	case FRONT_ALLGATHERV:
 		for (int i = 1; i < ranks; i++)
 			if (call->counts[i] != call->counts[0])
-				return false;
+				return FRONT_BLOCKS;
 		/* fall through */
 	case FRONT_ALLGATHER:
 	case FRONT_BCAST:
