@@ -8,6 +8,7 @@
 #include <string.h>
 #include "controller/incctl/incctl.h"
 #include "lib/base/log.h"
+#include "lib/conf/messages.h"
 #include "lib/metric/metric.h"
 
 #define MAX_COLUMNS 20
@@ -191,6 +192,20 @@ static void add_state(struct table *t, const json_t *object)
 	    json_is_true(json_object_get(object, "draining")) ? ", draining" : "");
 }
 
+/* Returns what has made a group, as far as the name of its job shows that. */
+static const char *kind_of_job(const char *job)
+{
+	const char *digits = strrchr(job, '-');
+
+	if (strncmp(job, INC_CONTROL_MPI_JOB, strlen(INC_CONTROL_MPI_JOB)) || !digits)
+		return "-";
+	digits++;
+	return strspn(digits, "0123456789abcdef") == INC_CONTROL_JOB_DIGITS &&
+			       strlen(digits) == INC_CONTROL_JOB_DIGITS
+		       ? "MPI"
+		       : "-";
+}
+
 void incctl_print_groups(const json_t *data)
 {
 	char text[200];
@@ -198,9 +213,11 @@ void incctl_print_groups(const json_t *data)
 	json_t *group, *member, *of;
 	size_t i, k;
 
-	begin(&t, ">GROUP JOB STATE >AGE_S >SIZE >JOB_COMMS >JOB_SLOTS MADE_BY COMMUNICATORS");
+	begin(&t, ">GROUP JOB KIND STATE >AGE_S >SIZE >JOB_COMMS >JOB_SLOTS MADE_BY COMMUNICATORS");
 	json_array_foreach (data, i, group) {
-		add_fields(&t, group, "group job state age_s world_size");
+		add_fields(&t, group, "group job");
+		add_cell(&t, kind_of_job(text_of(group, "job")));
+		add_fields(&t, group, "state age_s world_size");
 		add_usage(&t, json_object_get(group, "job_usage"), "communicators");
 		add_usage(&t, json_object_get(group, "job_usage"), "slots");
 		of = json_object_get(group, "of");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "hostlib/mpi/front.h"
 #include "lib/base/random.h"
+#include "lib/conf/messages.h"
 
 /* Calls of a communicator before it gets a group, because a group costs more than a few calls
  * save. MPI_COMM_WORLD gets its group at the first call. */
@@ -198,14 +199,14 @@ struct front_team *front_team(const struct front_call *c)
 	return team;
 }
 
-/* Names of groups begin with "mpi-", by which incctl groups shows what they are. */
 static void name_job(char job[32], const char *suffix)
 {
 	uint64_t r = 0;
 
 	if (inc_random_bytes(&r, sizeof(r), NULL))
 		r = (uint64_t)getpid() << 32 | (uintptr_t)job;
-	snprintf(job, 32, "mpi-%s%016llx", suffix, (unsigned long long)r);
+	snprintf(job, 32, INC_CONTROL_MPI_JOB "%s%0*llx", suffix, INC_CONTROL_JOB_DIGITS,
+		 (unsigned long long)r);
 }
 
 /* Finds how the ranks are spread over the nodes. */

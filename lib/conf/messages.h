@@ -27,10 +27,14 @@ struct json_t; /* a JSON value; the library jansson defines this struct */
 #define INC_MAX_CHANNELS  16
 #define INC_CHANNEL_SHIFT 27
 /* the least MTU that IPv4 allows, as the lower bound of MTUs in messages */
-#define INC_MIN_MTU               68
-#define INC_MAX_MTU               65535
-#define INC_MAX_ADDRS             64  /* limit of addresses of one member */
-#define INC_CONTROL_NAME_LEN      65  /* size of the names of jobs and hosts, with the final 0 */
+#define INC_MIN_MTU          68
+#define INC_MAX_MTU          65535
+#define INC_MAX_ADDRS        64 /* limit of addresses of one member */
+#define INC_CONTROL_NAME_LEN 65 /* size of the names of jobs and hosts, with the final 0 */
+/* The names of the groups of MPI programs (hostlib/mpi) begin so, and end with this number of
+ * random hexadecimal digits. incctl shows by that what they are. */
+#define INC_CONTROL_MPI_JOB       "mpi-"
+#define INC_CONTROL_JOB_DIGITS    16
 #define INC_MAX_NODE_RANKS        64  /* limit of the ranks of a group that share memory */
 #define INC_CONTROL_MACHINE_LEN   17  /* size of what identifies a member's machine */
 #define INC_CONTROL_MEETING_LEN   33  /* size of where the members of a machine meet */
