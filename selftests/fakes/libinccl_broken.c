@@ -8,6 +8,7 @@
  *	wait:RANK:N	on this rank of MPI, the Nth operation for which inccl_wait() waits fails
  *			after it has ended, so the other ranks alone have its result. A fallback
  *			waits twice for a large collective: the second time for the barrier
+ *	version	the library has another version
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -120,4 +121,12 @@ int inccl_wait(struct inccl_request *request, int timeout_ms)
 	if (last.bytes)
 		memset(last.recv, 0x5a, last.bytes);
 	return -ECONNRESET;
+}
+
+const char *inccl_version(void)
+{
+	const char *(*fn)(void) = next(__func__);
+	const char *how = getenv("BROKEN");
+
+	return how && !strcmp(how, "version") ? "0.0.1" : fn();
 }
