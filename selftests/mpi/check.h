@@ -13,7 +13,20 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-enum kind { INTEGER, FLOAT, DOUBLE, PAIR_INT, PAIR_FLOAT, PAIR_DOUBLE, LOGICAL };
+enum kind {
+	INTEGER, /* of C */
+	NUMBER,  /* an integer without logical operators */
+	BITS,
+	LOGICAL,
+	FLOAT,
+	DOUBLE,
+	COMPLEX_FLOAT,
+	COMPLEX_DOUBLE,
+	PAIR_INT,
+	PAIR_FLOAT,
+	PAIR_DOUBLE,
+	PAIR_LONG,
+};
 
 struct type {
 	const char *name;
@@ -45,8 +58,15 @@ int rank_in(MPI_Comm comm);
  * new communicator then, because the component leaves the first calls of each to MPI. */
 MPI_Comm mpi_alone(MPI_Comm comm);
 
-/* check_blocks.c: collectives of vectors that consist of a block for each rank, and nonblocking
- * ones */
+/* The types and operators of reductions. The first types have every combination, and the others
+ * only one of each operator. */
+#define COMMON_TYPES 14
+extern const struct type types[];
+extern const struct op ops[];
+extern const size_t n_types, n_ops;
+
+/* check_blocks.c: these types and operators, collectives of vectors that consist of a block for
+ * each rank, and nonblocking ones */
 void check_reduce_scatters(MPI_Comm comm, const struct type *t, const struct op *o, int each);
 void check_allgathers(MPI_Comm comm);
 /* Rank 0 alone sends from the buffer into which it receives. The standard forbids that, but Open

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reduce_scatter, Allgather, nonblocking collectives, and what the library under test does not
- * touch, for the MPI program `check`. */
+/* The types and operators of the MPI program `check`. Also its calls of Reduce_scatter, Allgather,
+ * nonblocking collectives, and what the library under test does not touch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,76 @@
 #define CALLS_ALONE 12
 
 static const struct type ints = {"int", MPI_INT, INTEGER, 4};
+
+const struct type types[] = {
+	{"int", MPI_INT, INTEGER, 4},
+	{"unsigned", MPI_UNSIGNED, INTEGER, 4},
+	{"long", MPI_LONG, INTEGER, 8},
+	{"uint64_t", MPI_UINT64_T, INTEGER, 8},
+	{"short", MPI_SHORT, INTEGER, 2},
+	{"uint16_t", MPI_UINT16_T, INTEGER, 2},
+	{"signed char", MPI_SIGNED_CHAR, INTEGER, 1},
+	{"unsigned char", MPI_UNSIGNED_CHAR, INTEGER, 1},
+	{"float", MPI_FLOAT, FLOAT, 4},
+	{"double", MPI_DOUBLE, DOUBLE, 8},
+	{"2int", MPI_2INT, PAIR_INT, 8},
+	{"float and int", MPI_FLOAT_INT, PAIR_FLOAT, 8},
+	{"double and int", MPI_DOUBLE_INT, PAIR_DOUBLE, 16},
+	{"bool", MPI_C_BOOL, LOGICAL, 1},
+	/* COMMON_TYPES end here */
+	{"unsigned long", MPI_UNSIGNED_LONG, INTEGER, 8},
+	{"long long", MPI_LONG_LONG, INTEGER, 8},
+	{"unsigned long long", MPI_UNSIGNED_LONG_LONG, INTEGER, 8},
+	{"int8_t", MPI_INT8_T, INTEGER, 1},
+	{"uint8_t", MPI_UINT8_T, INTEGER, 1},
+	{"int16_t", MPI_INT16_T, INTEGER, 2},
+	{"int32_t", MPI_INT32_T, INTEGER, 4},
+	{"uint32_t", MPI_UINT32_T, INTEGER, 4},
+	{"int64_t", MPI_INT64_T, INTEGER, 8},
+	{"unsigned short", MPI_UNSIGNED_SHORT, INTEGER, 2},
+	{"MPI_Aint", MPI_AINT, NUMBER, sizeof(MPI_Aint)},
+	{"MPI_Offset", MPI_OFFSET, NUMBER, sizeof(MPI_Offset)},
+	{"MPI_Count", MPI_COUNT, NUMBER, sizeof(MPI_Count)},
+	{"byte", MPI_BYTE, BITS, 1},
+	{"float complex", MPI_C_FLOAT_COMPLEX, COMPLEX_FLOAT, 8},
+	{"double complex", MPI_C_DOUBLE_COMPLEX, COMPLEX_DOUBLE, 16},
+	{"long and int", MPI_LONG_INT, PAIR_LONG, 16},
+	{"INTEGER", MPI_INTEGER, NUMBER, 4},
+	{"INTEGER*4", MPI_INTEGER4, NUMBER, 4},
+	{"INTEGER*8", MPI_INTEGER8, NUMBER, 8},
+	{"REAL", MPI_REAL, FLOAT, 4},
+	{"REAL*4", MPI_REAL4, FLOAT, 4},
+	{"REAL*8", MPI_REAL8, DOUBLE, 8},
+	{"DOUBLE PRECISION", MPI_DOUBLE_PRECISION, DOUBLE, 8},
+	{"LOGICAL", MPI_LOGICAL, LOGICAL, 4},
+	{"COMPLEX", MPI_COMPLEX, COMPLEX_FLOAT, 8},
+	{"DOUBLE COMPLEX", MPI_DOUBLE_COMPLEX, COMPLEX_DOUBLE, 16},
+	{"2 INTEGERs", MPI_2INTEGER, PAIR_INT, 8},
+};
+const size_t n_types = LENGTH(types);
+
+#define INTEGERS   (1u << INTEGER | 1u << NUMBER)
+#define ARITHMETIC (INTEGERS | 1u << FLOAT | 1u << DOUBLE)
+#define COMPLEXES  (1u << COMPLEX_FLOAT | 1u << COMPLEX_DOUBLE)
+#define BITWISE    (INTEGERS | 1u << BITS)
+#define LOGICALS   (1u << INTEGER | 1u << LOGICAL)
+#define PAIRS      (1u << PAIR_INT | 1u << PAIR_FLOAT | 1u << PAIR_DOUBLE | 1u << PAIR_LONG)
+
+const struct op ops[] = {
+	{"SUM", MPI_SUM, ARITHMETIC | COMPLEXES},
+	{"PROD", MPI_PROD, ARITHMETIC},
+	{"MIN", MPI_MIN, ARITHMETIC},
+	{"MAX", MPI_MAX, ARITHMETIC},
+	{"BAND", MPI_BAND, BITWISE},
+	{"BOR", MPI_BOR, BITWISE},
+	{"BXOR", MPI_BXOR, BITWISE},
+	{"LAND", MPI_LAND, LOGICALS},
+	{"LOR", MPI_LOR, LOGICALS},
+	{"LXOR", MPI_LXOR, LOGICALS},
+	{"MINLOC", MPI_MINLOC, PAIRS},
+	{"MAXLOC", MPI_MAXLOC, PAIRS},
+};
+const size_t n_ops = LENGTH(ops);
 
 MPI_Comm mpi_alone(MPI_Comm comm)
 {
