@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
@@ -147,7 +148,7 @@ bool flow_try_to_connect(struct flow *flow)
 		if (!flow->receive && ha_accept(flow->listener, &flow->receive, &err))
 			return false;
 		assert_false(flow_is_late(began_at_ns));
-		sched_yield();
+		usleep(FLOW_POLL_US);
 	}
 	flow->out = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
 	flow->in = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
@@ -285,11 +286,24 @@ static void step_sends(struct flow *flow)
 	}
 }
 
+/* Lets the plugin's threads run, with which this thread may share the processors. After a step in
+ * vain it sleeps for a moment, because the thread would otherwise use a whole CPU while it waits.
+ */
+static void give_way(bool in_vain)
+{
+	if (in_vain)
+		usleep(FLOW_POLL_US);
+	else
+		sched_yield();
+}
+
 void flow_step(struct flow *flow)
 {
+	const uint32_t before = flow->sent + flow->acknowledged + flow->asked + flow->received;
+
 	step_receives(flow);
 	step_sends(flow);
-	sched_yield(); /* the plugin's threads may have to share the processors with this thread */
+	give_way(flow->sent + flow->acknowledged + flow->asked + flow->received == before);
 }
 
 static void must_go_on(const struct flow *flow, const char *what, uint64_t began_at_ns)

@@ -17,6 +17,7 @@
 #define FLOW_MAX_BYTES  4096u
 #define FLOW_TAGS       3u
 #define FLOW_PATIENCE_S 20
+#define FLOW_POLL_US    20 /* pause of a wait between two polls in vain */
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
