@@ -3,8 +3,9 @@
  * Tries a second connection to the controller, before switch_client.c closes the first one to send
  * a new hello. The controller may accept no new connection, for example because it has another key
  * for this switch by now. Then the first connection stays, because communicators in termination
- * mode end soon after a switch has closed its connection. A controller answers a ping on the second
- * connection only after both sides are authenticated, if they have keys.
+ * mode end soon after a switch has closed its connection. The ping on the second connection names
+ * the switch. So there is no pong if the keys of both sides do not match, and also if the key is
+ * that of another identity, whose hello would be refused.
  *
  * It also reads the switch's key again, so that a new key needs no new daemon. All functions run on
  * the event loop's thread.
@@ -90,8 +91,9 @@ static void fail(struct inc_renewal *r, int code, const char *reason)
 {
 	char remedy[512];
 
-	/* EPROTO is that of a handshake that fails (lib/net/tls.c) */
-	print_remedy(r, r->tls && code == EPROTO, remedy, sizeof(remedy));
+	/* EPROTO is that of a handshake that fails (lib/net/tls.c), and EACCES that of a controller
+	 * which accepts this key for another switch */
+	print_remedy(r, r->tls && (code == EPROTO || code == EACCES), remedy, sizeof(remedy));
 	if (strncmp(r->said, reason, sizeof(r->said) - 1) != 0)
 		inc_error("controller %s: %s, but the controller accepts no new connection: %s; "
 			  "the present one stays, so jobs go on, but new jobs lack the change; "
@@ -130,6 +132,7 @@ static void on_reached(void *arg, int fd)
 	static const struct inc_ndjson_limits limits = {
 		.max_line = MAX_BYTES, .max_write = MAX_BYTES, .message_timeout_ms = ANSWER_MS};
 	struct inc_renewal *r = arg;
+	struct inc_msg_query trial = {.has_node = true};
 	struct inc_err err = {};
 
 	r->racing = NULL;
@@ -142,7 +145,8 @@ static void on_reached(void *arg, int fd)
 		fail(r, EIO, err.msg);
 		return;
 	}
-	inc_ndjson_send_new(r->conn, inc_message_new(INC_MSG_PING, NULL));
+	strcpy(trial.node, r->d->conf.name);
+	inc_ndjson_send_new(r->conn, inc_message_new(INC_MSG_TRIAL, &trial));
 	inc_timer_arm(r->timer, ANSWER_MS);
 }
 

@@ -160,20 +160,30 @@ static int check_lists(const json_t *object, struct inc_err *err)
 	return 0;
 }
 
+/* Finds the switch of this name in the topology, and checks whether the peer may be that switch.
+ * Returns the index of the switch or -errno. */
+static int find_switch(const struct inc_switch_link *link, const char *name, struct inc_err *err)
+{
+	const struct inc_topology *topo = link->ctl->topo;
+	const int ret = inc_authorize_switch(inc_ndjson_identity(link->conn), name, err);
+	const int index = ret ?: inc_topology_switch_by_name(topo, name);
+
+	if (ret || index >= 0)
+		return index;
+	return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'", topo->name, name);
+}
+
 static int parse_hello(struct inc_switch_link *link, json_t *object, struct inc_msg_hello *said,
 		       struct inc_core_switch **out, struct inc_err *err)
 {
 	struct inc_switch_link *other;
-	int index, ret;
+	int index;
 
-	ret = inc_first_message_read(link->conn, INC_MSG_HELLO, object, said, &said->version, err);
-	ret = ret ?: inc_authorize_switch(inc_ndjson_identity(link->conn), said->node, err);
-	if (ret)
-		return ret;
-	index = inc_topology_switch_by_name(link->ctl->topo, said->node);
+	index = inc_first_message_read(link->conn, INC_MSG_HELLO, object, said, &said->version,
+				       err);
+	index = index ?: find_switch(link, said->node, err);
 	if (index < 0)
-		return inc_err_set(err, ENOENT, "the topology %s has no switch '%.32s'",
-				   link->ctl->topo->name, said->node);
+		return index;
 	other = link->ctl->switches[index].link;
 	if (other) {
 		probe(other);
@@ -385,6 +395,24 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 	free_hello(&h);
 }
 
+/* Answers a ping. A switch that has to replace its connection first names itself in a ping on
+ * another one. Such a ping is refused if the hello of that switch would be refused here. */
+static void take_ping(struct inc_switch_link *link, const json_t *object)
+{
+	struct inc_msg_query said = {};
+	struct inc_err err;
+	int ret = inc_message_read(INC_MSG_TRIAL, object, &said, &err);
+
+	if (!ret && said.has_node)
+		ret = find_switch(link, said.node, &err);
+	if (ret >= 0) {
+		inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PONG, NULL));
+		return;
+	}
+	inc_warn("%s: ping refused: %s", inc_ndjson_peer(link->conn), err.msg);
+	inc_ndjson_send_error(link->conn, -ret, NULL, "%s", err.msg);
+}
+
 /* Handles a message on the switch port. The call that may free the link comes last. */
 static void take(struct inc_switch_link *link, json_t *object)
 {
@@ -395,7 +423,7 @@ static void take(struct inc_switch_link *link, json_t *object)
 	if (link->state == LINK_ASKED)
 		link_set_state(link, LINK_SWITCH);
 	if (inc_message_is(type, INC_MSG_PING)) {
-		inc_ndjson_send_new(conn, inc_message_new(INC_MSG_PONG, NULL));
+		take_ping(link, object);
 	} else if (inc_message_is(type, INC_MSG_PONG)) {
 		return;
 	} else if (inc_message_is(type, INC_MSG_HELLO)) {
