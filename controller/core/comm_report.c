@@ -124,6 +124,31 @@ again:
 	}
 }
 
+/* The switches remove such a communicator, which gets another number. If its next tree has the lost
+ * switch, it waits for that. The search begins again each time, because a communicator that finds
+ * no tree fails, and may be freed. */
+void inc_comms_begin_again(const struct inc_core_switch *sw)
+{
+	const struct inc_group *group;
+	struct inc_comm *comm;
+again:
+	LIST_FOREACH (group, &sw->core->groups, entry) {
+		LIST_FOREACH (comm, &group->comms, entry) {
+			if (comm->phase != COMM_CONFIGURING ||
+			    inc_tree_find(comm->tree, sw->index) < 0)
+				continue;
+			inc_info("group %u (%s), communicator %u: switch %s connects again, so the "
+				 "communicator is made again",
+				 group->number, group->job, comm->number, inc_switch_name(sw));
+			inc_comm_unconfigure(comm);
+			comm->number = 0;
+			comm->pending = 0;
+			inc_comm_configure(comm);
+			goto again;
+		}
+	}
+}
+
 /* Whether the communicator runs, and the memory of the switch's daemon has the switch's part of it.
  * Behind a restart of the controller the modes in a mixed tree are guessed, so nothing is certain
  * there. */

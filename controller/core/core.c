@@ -136,7 +136,7 @@ static void on_hello(struct inc_core *core, const struct inc_core_event *e)
 
 static void on_switch_lost(struct inc_core *core, const struct inc_core_event *e)
 {
-	inc_switch_lost(e->sw, e->peer_closed);
+	inc_switch_lost(e->sw, e->peer_closed, e->renews);
 }
 
 static void on_notice(struct inc_core *core, const struct inc_core_event *e)

@@ -90,9 +90,13 @@ struct inc_core_event {
 			const struct inc_msg_notice *notices;
 			uint32_t n_notices;
 		};
-		/* member of SWITCH_LOST: the switch's machine has closed the connection, as when
-		 * its daemon was killed */
-		bool peer_closed;
+		struct { /* members of SWITCH_LOST */
+			/* the switch's machine has closed the connection, as when its daemon was
+			 * killed */
+			bool peer_closed;
+			/* the switch has announced that it connects again, with a new hello */
+			bool renews;
+		};
 		const struct inc_msg_event *notice;
 		/* Members of CORE_EVENT_WAITING. The core sets *enough if it needs no further part
 		 * of the switch's answer. */

@@ -351,7 +351,7 @@ void inc_switch_await(struct inc_core_switch *sw)
 	inc_core_timer_arm(&sw->closed, CLOSED_MS);
 }
 
-void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
+void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed, bool renews)
 {
 	inc_comms_await_switch(sw);
 	inc_comms_record_lost(sw, peer_closed);
@@ -361,7 +361,10 @@ void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed)
 	sw->since_at_ms = sw->core->now.clock_ms;
 	inc_switch_offer(sw);
 	inc_orphans_forget(sw);
-	inc_comms_end_unmade(sw);
+	if (renews)
+		inc_comms_begin_again(sw);
+	else
+		inc_comms_end_unmade(sw);
 	if (!peer_closed)
 		return;
 	sw->gone = inc_comms_live_in_daemon(sw);

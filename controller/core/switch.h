@@ -92,7 +92,7 @@ void inc_switch_reread(struct inc_core_switch *sw);
 /* These functions handle the events CORE_EVENT_HELLO, CORE_EVENT_SWITCH_LOST and
  * CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
-void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed);
+void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed, bool renews);
 /* Begins the time again in which the daemon of a switch must be back, because this controller has
  * read from the database that an earlier one has lost it. */
 void inc_switch_await(struct inc_core_switch *sw);

@@ -88,10 +88,14 @@ static void link_free(struct inc_switch_link *link)
 	LIST_REMOVE(link, entry);
 	link->ctl->n_links--;
 	if (sw) {
-		link->ctl->switches[sw->index].link = NULL;
-		inc_ctl_step(link->ctl, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
-								 .sw = sw,
-								 .peer_closed = link->peer_closed});
+		struct inc_ctl_switch *side = &link->ctl->switches[sw->index];
+		const struct inc_core_event lost = {.kind = CORE_EVENT_SWITCH_LOST,
+						    .sw = sw,
+						    .peer_closed = link->peer_closed,
+						    .renews = side->renews};
+
+		side->link = NULL;
+		inc_ctl_step(link->ctl, &lost);
 		inc_requests_fail(link, sw);
 	}
 	inc_timeout_free(link->silence);
@@ -355,13 +359,15 @@ int inc_switch_welcome(struct inc_ctl *ctl, const struct inc_core_switch *sw, co
 				      "switch", inc_switch_name(sw), "keep", list));
 }
 
-/* Keeps the lists of ports and engines of a switch's hello, because tools can ask for them. */
+/* Keeps the lists of ports and engines of a switch's hello, because tools can ask for them. The
+ * connection is that of the hello, so the switch has no other one to announce. */
 static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
 {
 	json_decref(side->ports);
 	side->ports = json_incref(json_object_get(object, "ports"));
 	json_decref(side->engines);
 	side->engines = json_incref(json_object_get(object, "engines"));
+	side->renews = false;
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -396,7 +402,9 @@ static void take_hello(struct inc_switch_link *link, json_t *object)
 }
 
 /* Answers a ping. A switch that has to replace its connection first names itself in a ping on
- * another one. Such a ping is refused if the hello of that switch would be refused here. */
+ * another one. Such a ping is refused if the hello of that switch would be refused here. Otherwise
+ * it is remembered, so that communicators that are being made outlive the loss of the connection.
+ */
 static void take_ping(struct inc_switch_link *link, const json_t *object)
 {
 	struct inc_msg_query said = {};
@@ -406,6 +414,8 @@ static void take_ping(struct inc_switch_link *link, const json_t *object)
 	if (!ret && said.has_node)
 		ret = find_switch(link, said.node, &err);
 	if (ret >= 0) {
+		if (said.has_node)
+			link->ctl->switches[ret].renews = true;
 		inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PONG, NULL));
 		return;
 	}

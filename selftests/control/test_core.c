@@ -4,9 +4,10 @@
  *
  * Plays every order of events of the controller's core. Three members join, ask for a communicator
  * over two switches, run and leave. Any message may arrive next. At any moment one member or one
- * switch dies, or a switch's connection breaks. Before any action one controller may be killed, and
- * the next one starts with the database. At the end no member waits, and nothing is left in the
- * core, the switches or the database.
+ * switch dies, or a switch's connection breaks, or a switch replaces its connection. Before any
+ * action one controller may be killed, and the next one starts with the database. At the end no
+ * member waits, and nothing is left in the core, the switches or the database. A replaced
+ * connection alone makes no member fail.
  *
  * The search replays the choices from the start, and does not go on from a state that it has
  * already reached.

@@ -219,17 +219,18 @@ void peers_switch_says(struct core_peers *peers, unsigned int s)
 
 /* Breaks the connection of a switch. The switch does not answer its pending requests, and connects
  * again. */
-void peers_cut(struct core_peers *peers, unsigned int s, bool forgets)
+void peers_cut(struct core_peers *peers, unsigned int s, enum peers_what how)
 {
 	struct peers_switch *sw = &peers->switches[s];
 	struct peers_queue lost = sw->queue;
 
 	sw->connected = false;
 	sw->queue = (struct peers_queue){.n = 1, .said = {{.kind = SAYS_HELLO}}};
-	if (forgets)
+	if (how == PEERS_CRASH)
 		sw->n = 0;
 	peers_step(peers, &(struct inc_core_event){.kind = CORE_EVENT_SWITCH_LOST,
-						   .sw = peers->core.switches[s]});
+						   .sw = peers->core.switches[s],
+						   .renews = how == PEERS_RENEW});
 	while (lost.n)
 		answer(peers, s, peers_pop(&lost), ECONNRESET);
 }

@@ -427,7 +427,7 @@ unsigned int peers_enabled(const struct core_peers *peers, struct peers_event ev
 		events[n++] = (struct peers_event){PEERS_FINISH, 0};
 	if (!n && inc_core_due_at_ns(&peers->core))
 		events[n++] = (struct peers_event){PEERS_TIME, 0};
-	if (!n || peers->had_death)
+	if (!n || peers->had_death || peers->had_renewal)
 		return n;
 	for (unsigned int i = 0; i < PEERS_MEMBERS; i++) {
 		if (peers->members[i].state != MEMBER_GONE)
@@ -438,6 +438,7 @@ unsigned int peers_enabled(const struct core_peers *peers, struct peers_event ev
 			continue;
 		events[n++] = (struct peers_event){PEERS_CUT, s};
 		events[n++] = (struct peers_event){PEERS_CRASH, s};
+		events[n++] = (struct peers_event){PEERS_RENEW, s};
 	}
 	return n;
 }
@@ -459,6 +460,7 @@ static void note(const struct core_peers *peers, const struct peers_event *event
 			   event->what == PEERS_KILL    ? "dies: member"
 			   : event->what == PEERS_CUT   ? "is cut off: switch"
 			   : event->what == PEERS_CRASH ? "its daemon dies: switch"
+			   : event->what == PEERS_RENEW ? "connects again: switch"
 			   : event->what == PEERS_TIME  ? "time passes"
 							: "the job has its results",
 			   event->i);
@@ -471,6 +473,7 @@ void peers_do(struct core_peers *peers, const struct peers_event *event)
 	note(peers, event);
 	peers->job_ends |= event->what == PEERS_KILL || event->what == PEERS_CRASH;
 	peers->had_death |= peers->job_ends || event->what == PEERS_CUT;
+	peers->had_renewal |= event->what == PEERS_RENEW;
 	for (unsigned int i = 0; peers->job_ends && i < PEERS_MEMBERS; i++)
 		peers->members[i].must = false;
 	switch (event->what) {
@@ -489,7 +492,8 @@ void peers_do(struct core_peers *peers, const struct peers_event *event)
 		break;
 	case PEERS_CUT:
 	case PEERS_CRASH:
-		peers_cut(peers, event->i, event->what == PEERS_CRASH);
+	case PEERS_RENEW:
+		peers_cut(peers, event->i, event->what);
 		break;
 	case PEERS_TIME:
 		peers->now.awake_ns = inc_core_due_at_ns(&peers->core);

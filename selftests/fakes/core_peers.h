@@ -83,6 +83,7 @@ enum peers_what {
 	PEERS_KILL,   /* a member dies */
 	PEERS_CUT,    /* the connection of a switch breaks */
 	PEERS_CRASH,  /* a switch's daemon dies, and its communicators with it */
+	PEERS_RENEW,  /* a switch replaces its connection, as it has announced */
 	PEERS_TIME,   /* nothing arrives any more, and the next timer ends */
 };
 struct peers_event {
@@ -99,7 +100,7 @@ struct core_peers {
 	struct inc_core_now now;
 	struct inc_action_list unstored;
 	bool database; /* controllers have a database */
-	bool had_death, had_restart;
+	bool had_death, had_renewal, had_restart;
 	/* a member or a daemon has died, so the job cannot go on; a lost connection alone does not
 	 * end it */
 	bool job_ends;
@@ -128,8 +129,8 @@ void peers_switch_says(struct core_peers *peers, unsigned int s);
 /* Ends the member's connection. clean: the member has sent a bye before. */
 void peers_lose(struct core_peers *peers, struct peers_member *m, bool clean);
 /* Breaks the switch's connection, so that its requests are not answered, and it connects again.
- * forgets: the switch has lost its communicators. */
-void peers_cut(struct core_peers *peers, unsigned int s, bool forgets);
+ * how: PEERS_CUT, PEERS_CRASH or PEERS_RENEW. */
+void peers_cut(struct core_peers *peers, unsigned int s, enum peers_what how);
 
 /* Functions that only core_*.c use. */
 void peers_step(struct core_peers *peers, const struct inc_core_event *event);

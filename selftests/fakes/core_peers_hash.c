@@ -126,6 +126,7 @@ uint64_t peers_hash(const struct core_peers *peers)
 		hash = mix_queue(hash, &peers->switches[s].queue);
 	}
 	MIX(hash, peers->had_death);
+	MIX(hash, peers->had_renewal);
 	MIX(hash, peers->had_restart);
 	MIX(hash, peers->job_ends);
 	return store_hash(hash);
