@@ -213,7 +213,8 @@ static void renumber_all(struct inc_core *core, const struct inc_topology *topo,
 	}
 }
 
-/* Moves the switches to their new indexes, and frees those that are gone. */
+/* Moves the switches to their new indexes, and frees those that are gone. Their rows leave the
+ * database, because a switch of the same name that is added later is another one. */
 static void move_switches(struct inc_core *core, const struct inc_topo_map *map,
 			  struct parts *parts)
 {
@@ -222,6 +223,7 @@ static void move_switches(struct inc_core *core, const struct inc_topo_map *map,
 		const unsigned int to = map->switches[s];
 
 		if (to == INC_TOPO_NOWHERE) {
+			inc_act_store_switch(sw);
 			inc_switch_free(sw);
 			continue;
 		}

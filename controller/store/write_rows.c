@@ -217,12 +217,14 @@ static int put_comm_change(struct inc_store *store, struct inc_core *core,
 	return comm ? put_comm(store, comm, change->stored == STORED_COMM, err) : 0;
 }
 
+/* Writes the row of the switch of this name, or removes it if the topology lacks that switch. */
 static int put_switch_change(struct inc_store *store, const struct inc_core *core, const char *name,
 			     struct inc_err *err)
 {
 	const int sw = inc_topology_switch_by_name(core->topo, name);
 
-	return sw < 0 ? 0 : put_switch(store, core->switches[sw], err);
+	return sw < 0 ? inc_store_drop(store, INC_KEPT_SWITCHES, name, err)
+		      : put_switch(store, core->switches[sw], err);
 }
 
 int inc_rows_write_change(struct inc_store *store, struct inc_core *core,
