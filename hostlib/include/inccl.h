@@ -774,7 +774,7 @@ int inccl_reduce_start(struct inccl_communicator *comm, const void *send, void *
  *
  * @send	On the root: @count elements. On other ranks it is ignored and may be NULL.
  * @recv	Room for @count elements, on every rank. On the root it may be @send itself (in
- *		place), and must not overlap it otherwise.
+ *		place), which is then only read, and must not overlap it otherwise.
  * @root	The rank that gives the elements.
  *
  * The other arguments, errors and requests are those of inccl_allreduce().

@@ -47,7 +47,7 @@ static int map_buffers(struct inccl_request *req, struct inc_err *err)
 					 strerrordesc_np(-ret))
 			   : 0;
 	}
-	if (req->recv_bytes) {
+	if (inccl_segment_receives(req)) {
 		ret = map_one(req, "recv", req->recv, req->recv_bytes, true, &req->recv_map, err);
 		if (ret)
 			return ret;

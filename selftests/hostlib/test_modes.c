@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
 /* Effects of the switches' modes on a caller: floats that switches add without conversion, calls
- * that are rejected with their reasons, and the fields that the library reports. */
+ * that are rejected with their reasons, and the fields that the library reports. Also the rights to
+ * memory with which it is registered. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "lib/proto/desc.h"
 #include "lib/reduce/floats.h"
 #include "selftests/fakes/switch.h"
@@ -233,6 +235,63 @@ static void rejected_calls(void **state)
 	}
 }
 
+static struct {
+	const struct inc_channel_ops *real;
+	struct inc_channel_ops ops;
+	int32_t *read_only;    /* memory that the program itself may not write */
+	unsigned int writable; /* number of registrations that allow writing */
+} strict;
+
+/* Registers memory as an RDMA device does, which refuses to write where the program may not. */
+static int map_strictly(struct inc_channel_device *dev, void *addr, size_t len,
+			enum inc_channel_access access, struct inc_channel_region *region,
+			struct inc_err *err)
+{
+	strict.writable += access != INC_CHANNEL_READ;
+	if (access != INC_CHANNEL_READ && addr == strict.read_only)
+		return inc_err_set(err, EFAULT, "%p is read-only", addr);
+	return strict.real->map(dev, addr, len, access, region, err);
+}
+
+static void use_ops(const struct inc_channel_ops *ops)
+{
+	for (unsigned int i = 0; i < sw.conf.ranks; i++) {
+		pthread_mutex_lock(&sw.rank[i].comm->lock);
+		sw.rank[i].comm->ep->ops = ops;
+		pthread_mutex_unlock(&sw.rank[i].comm->lock);
+	}
+}
+
+/* The root of a broadcast in place only reads its memory, so that memory may be read-only. */
+static void read_only_root(void **state)
+{
+	const struct fake_switch_conf conf = {.ranks = 2, .window = 4, .message_packets = 1};
+	struct inccl_request *requests[FAKE_SWITCH_RANKS];
+	int32_t came = 0;
+
+	strict.read_only =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(strict.read_only, MAP_FAILED);
+	*strict.read_only = 77;
+	assert_int_equal(mprotect(strict.read_only, 4096, PROT_READ), 0);
+	fake_switch_up(&sw, &conf);
+	strict.real = sw.rank[0].comm->ep->ops;
+	strict.ops = *strict.real;
+	strict.ops.map = map_strictly;
+	use_ops(&strict.ops);
+	for (unsigned int i = 0; i < conf.ranks; i++)
+		assert_int_equal(inccl_broadcast_start(sw.rank[i].comm, strict.read_only,
+						       i ? &came : strict.read_only, 1, INCCL_INT32,
+						       0, NULL, &requests[i]),
+				 0);
+	fake_switch_finish(&sw, requests);
+	assert_int_equal(came, 77);
+	assert_int_equal(strict.writable, 1);
+	use_ops(strict.real);
+	fake_switch_down(&sw);
+	munmap(strict.read_only, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +300,7 @@ int main(void)
 		cmocka_unit_test(options_without_effect),
 		cmocka_unit_test(reported_fields),
 		cmocka_unit_test(rejected_calls),
+		cmocka_unit_test(read_only_root),
 	};
 
 	return cmocka_run_group_tests_name("modes", tests, NULL, NULL);

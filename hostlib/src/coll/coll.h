@@ -141,6 +141,9 @@ void inccl_segment_request(struct inccl_request *req, const struct inccl_plan *p
 /* Fills in message number k of the request. */
 void inccl_segment_message(const struct inccl_request *req, uint64_t k,
 			   struct inc_channel_exchange *msg);
+/* Whether messages of the request write to recv. The root of a broadcast only sends from there, so
+ * its memory may be read-only. */
+bool inccl_segment_receives(const struct inccl_request *req);
 /* Returns where message number i of a block starts, as an offset in that block in bytes. */
 uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i);
 /* Returns the number of packets of a message or of its result, whichever has more. */

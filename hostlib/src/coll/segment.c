@@ -66,6 +66,14 @@ static uint32_t block_desc(const struct inccl_request *req, uint32_t block)
 	return inc_desc_to_wire(desc, req->comm->native_floats);
 }
 
+bool inccl_segment_receives(const struct inccl_request *req)
+{
+	const bool is_root = INC_DESC_ROOT(req->desc) == (uint32_t)req->comm->group->rank;
+
+	/* of several blocks, one rank gives each, so there are blocks that this one receives */
+	return req->recv_bytes && (req->blocks > 1 || inc_ranks_get(req->desc, is_root, 1));
+}
+
 uint64_t inccl_segment_offset(const struct inccl_request *req, uint64_t i)
 {
 	const uint64_t payload = req->comm->payload;
