@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/os.h"
@@ -12,6 +13,10 @@
 /* How often, and for how many ms each time, a NIC waits for its switch's answer. */
 #define ANSWER_TRIES 3
 #define ANSWER_MS    100
+/* The same for NICs whose switch answers TCP alone. Linux sends six ICMP errors to one address at
+ * once, and then one a second, so ranks of one machine may have to wait for each other. */
+#define PATIENT_TRIES 10
+#define PATIENT_MS    500
 
 void inccl_rails_set(struct inccl_group *group, const struct inc_msg_joined *joined)
 {
@@ -71,21 +76,69 @@ static void look(const struct ifaddrs *list, const struct inccl_rail *rail,
 		strcpy(found->reason, "it has no carrier");
 }
 
-/* Waits for an answer of the switch to which the NIC was connected last. */
-static bool answers(struct inccl_rail *rail)
+/* Waits for an answer to a datagram from the switch to which the NIC was connected last. */
+static bool answers_udp(const struct inccl_rail *rail, unsigned int tries, unsigned int ms)
 {
-	for (unsigned int i = 0; i < ANSWER_TRIES; i++) {
-		if (inc_os.udp.answers(rail->addr, rail->peer, ANSWER_MS))
+	while (tries--) {
+		if (inc_os.udp.refuses(rail->addr, rail->peer, IPPORT_DISCARD, ms))
 			return true;
 	}
 	return false;
 }
 
+/* Whether another NIC than i gets an answer to a datagram. If none does, a firewall may drop the
+ * question or the answer everywhere. */
+static bool another_answers_udp(const struct inccl_rails *rails, const struct inccl_survey *survey,
+				unsigned int i)
+{
+	for (unsigned int k = 0; k < rails->n; k++) {
+		const struct inccl_rail *rail = &rails->rail[k];
+
+		if (k != i && !*survey->rail[k].reason && rail->peer &&
+		    answers_udp(rail, ANSWER_TRIES, ANSWER_MS))
+			return true;
+	}
+	return false;
+}
+
+static bool was_left_out(struct inccl_group *group, unsigned int i)
+{
+	bool out;
+
+	pthread_mutex_lock(&group->lock);
+	out = *group->rails.rail[i].reason;
+	pthread_mutex_unlock(&group->lock);
+	return out;
+}
+
+/* Asks the switch at the other end of NIC i. Returns why the NIC shall not be used, or NULL.
+ * patience: how often NICs may still be asked whose switch answers TCP alone. */
+static const char *find_fault(struct inccl_group *group, const struct inccl_survey *survey,
+			      unsigned int i, unsigned int *patience)
+{
+	static const char only_tcp[] = "answers TCP, but no UDP";
+	const struct inccl_rail *rail = &group->rails.rail[i];
+	const unsigned int tries = *patience;
+
+	if (answers_udp(rail, ANSWER_TRIES, ANSWER_MS))
+		return NULL;
+	if (!inc_os.udp.answers(rail->addr, rail->peer, ANSWER_MS))
+		return "does not answer";
+	if (was_left_out(group, i))
+		return only_tcp;
+	if (!another_answers_udp(&group->rails, survey, i))
+		return NULL;
+	*patience = 0;
+	return answers_udp(rail, tries, PATIENT_MS) ? NULL : only_tcp;
+}
+
 /* Checks NICs of which a communicator has failed. If no NIC gets an answer, all of them are used,
  * because a firewall may drop the question or the answer. */
-static void check_suspects(struct inccl_rails *rails, struct inccl_survey *survey)
+static void check_suspects(struct inccl_group *group, struct inccl_survey *survey)
 {
-	bool silent[INC_MAX_RAILS] = {};
+	const char *faults[INC_MAX_RAILS] = {};
+	struct inccl_rails *rails = &group->rails;
+	unsigned int patience = PATIENT_TRIES;
 	char ip[INET_ADDRSTRLEN];
 
 	for (unsigned int i = 0; i < rails->n; i++) {
@@ -93,20 +146,21 @@ static void check_suspects(struct inccl_rails *rails, struct inccl_survey *surve
 
 		if (*survey->rail[i].reason)
 			continue;
-		silent[i] = rail->suspect && rail->peer && !answers(rail);
-		rail->suspect = silent[i];
-		survey->usable += !silent[i];
+		if (rail->suspect && rail->peer)
+			faults[i] = find_fault(group, survey, i, &patience);
+		rail->suspect = !!faults[i];
+		survey->usable += !faults[i];
 	}
 	for (unsigned int i = 0; i < rails->n && survey->usable; i++) {
 		const uint32_t peer = rails->rail[i].peer;
 
-		if (silent[i])
+		if (faults[i])
 			snprintf(survey->rail[i].reason, sizeof(survey->rail[i].reason),
-				 "the switch's port %s does not answer",
-				 inet_ntop(AF_INET, &peer, ip, sizeof(ip)));
+				 "the switch's port %s %s",
+				 inet_ntop(AF_INET, &peer, ip, sizeof(ip)), faults[i]);
 	}
 	for (unsigned int i = 0; i < rails->n && !survey->usable; i++)
-		survey->usable += silent[i];
+		survey->usable += !!faults[i];
 }
 
 /* Logs which NICs are left out from now on, and which ones work again. */
@@ -148,7 +202,7 @@ static void survey_all(struct inccl_group *group, struct inccl_survey *survey)
 		look(list, &rails->rail[i], &survey->rail[i]);
 	}
 	freeifaddrs(list);
-	check_suspects(rails, survey);
+	check_suspects(group, survey);
 	log_changes(group, survey);
 }
 
