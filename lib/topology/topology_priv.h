@@ -3,8 +3,8 @@
 #ifndef INC_TOPOLOGY_PRIV_H
 #define INC_TOPOLOGY_PRIV_H
 
-#include <stdint.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/topology/topology.h"
