@@ -101,22 +101,25 @@ static bool another_answers_udp(const struct inccl_rails *rails, const struct in
 	return false;
 }
 
-static bool was_left_out(struct inccl_group *group, unsigned int i)
+static const char only_tcp[] = "answers TCP, but no UDP";
+
+/* Whether NIC i is left out already because its switch answers TCP alone. */
+static bool was_only_tcp(struct inccl_group *group, unsigned int i)
 {
-	bool out;
+	bool was;
 
 	pthread_mutex_lock(&group->lock);
-	out = *group->rails.rail[i].reason;
+	was = strstr(group->rails.rail[i].reason, only_tcp);
 	pthread_mutex_unlock(&group->lock);
-	return out;
+	return was;
 }
 
 /* Asks the switch at the other end of NIC i. Returns why the NIC shall not be used, or NULL.
- * patience: how often NICs may still be asked whose switch answers TCP alone. */
+ * patience: how often a NIC is asked whose switch answers TCP alone; 0: such a NIC is used, until
+ * the next communicator. */
 static const char *find_fault(struct inccl_group *group, const struct inccl_survey *survey,
 			      unsigned int i, unsigned int *patience)
 {
-	static const char only_tcp[] = "answers TCP, but no UDP";
 	const struct inccl_rail *rail = &group->rails.rail[i];
 	const unsigned int tries = *patience;
 
@@ -124,11 +127,12 @@ static const char *find_fault(struct inccl_group *group, const struct inccl_surv
 		return NULL;
 	if (!inc_os.udp.answers(rail->addr, rail->peer, ANSWER_MS))
 		return "does not answer";
-	if (was_left_out(group, i))
+	if (was_only_tcp(group, i))
 		return only_tcp;
-	if (!another_answers_udp(&group->rails, survey, i))
-		return NULL;
+	/* this takes time from the limit for the communicator, so only one NIC is examined so */
 	*patience = 0;
+	if (!tries || !another_answers_udp(&group->rails, survey, i))
+		return NULL;
 	return answers_udp(rail, tries, PATIENT_MS) ? NULL : only_tcp;
 }
 

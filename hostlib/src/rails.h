@@ -57,8 +57,8 @@ void inccl_rails_introduce(const struct inccl_group *group, struct inc_msg_join 
 /* Gives a group what the group of which it was made knows about the NICs. */
 void inccl_rails_inherit(struct inccl_group *group, struct inccl_group *parent);
 /* Chooses the NIC of a channel. For channel 0 it checks all NICs, and logs those that are left out
- * and those that work again. That takes 0.4 s for each one that does not answer, and 5 s more if a
- * NIC's switch answers TCP alone. */
+ * and those that work again. That takes 0.4 s for each one that does not answer, and up to 7.1 s
+ * more if a NIC's switch answers TCP alone. */
 void inccl_rails_choose(struct inccl_communicator *comm, struct inccl_survey *survey);
 /* Takes from the controller's answer for channel 0 which NICs its channels use. Returns 0, or
  * -EPROTO if the host does not have them. */
