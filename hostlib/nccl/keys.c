@@ -25,31 +25,37 @@ static const char *read_text(const char *name)
 	return text && *text ? text : NULL;
 }
 
+/* Reads a decimal number without blanks around it. Returns whether the setting can have it. */
+static bool parse_number(const struct ha_setting *setting, const char *text, int64_t *value)
+{
+	const char *digits = text + (*text == '-');
+	char *end;
+
+	errno = 0;
+	*value = strtoll(text, &end, 10);
+	/* the first character must be a digit, because strtoll() also accepts blanks and a plus */
+	return *digits >= '0' && *digits <= '9' && !*end && !errno && *value >= setting->least &&
+	       *value <= setting->most;
+}
+
 const char *ha_setting_source(const struct ha_setting *setting, const char **text)
 {
+	int64_t value;
+
 	*text = read_text(setting->name);
 	if (*text)
 		return setting->name;
 	*text = read_text(setting->instead);
-	return *text ? setting->instead : NULL;
+	return *text && parse_number(setting, *text, &value) ? setting->instead : NULL;
 }
 
-/* Reads a numeric setting from its environment variable: a decimal number without blanks around it.
- */
+/* Reads a numeric setting from its environment variable. */
 static int read_number(const struct ha_setting *setting, int64_t *value, struct inc_err *err)
 {
-	const char *text, *digits, *name = ha_setting_source(setting, &text);
-	char *end;
+	const char *text, *name = ha_setting_source(setting, &text);
 
 	*value = setting->def;
-	if (!name)
-		return 0;
-	digits = text + (*text == '-');
-	errno = 0;
-	*value = strtoll(text, &end, 10);
-	/* the first character must be a digit, because strtoll() also accepts blanks and a plus */
-	if (*digits < '0' || *digits > '9' || *end || errno || *value < setting->least ||
-	    *value > setting->most)
+	if (name && !parse_number(setting, text, value))
 		return inc_err_set(err, EINVAL, "%s: '%.64s' is not a number from %lld to %lld",
 				   name, text, (long long)setting->least, (long long)setting->most);
 	return 0;

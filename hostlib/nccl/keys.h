@@ -93,7 +93,8 @@ extern const struct ha_setting ha_settings[];
 int ha_config_read(struct ha_config *config, struct inc_err *err);
 
 /* The variable that determines a setting, and its text. Returns NULL if the setting has its
- * default. */
+ * default. *text is not NULL then if NCCL's own variable has a value that the setting cannot have.
+ * NCCL accepts more values, so this is no error. */
 const char *ha_setting_source(const struct ha_setting *setting, const char **text);
 
 /* Returns the time after which a device itself reports that the peer does not answer: its timeout

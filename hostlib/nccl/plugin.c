@@ -130,9 +130,15 @@ static void log_settings(void)
 
 	for (setting = ha_settings; setting->name; setting++) {
 		name = ha_setting_source(setting, &value);
-		if (!name)
+		if (!name && !value)
 			continue;
-		if (name == setting->name)
+		if (!name)
+			inc_err_set(&text, 0,
+				    "%s: '%.64s' is not a number from %lld to %lld, so %s is %lld",
+				    setting->instead, value, (long long)setting->least,
+				    (long long)setting->most, setting->name,
+				    (long long)setting->def);
+		else if (name == setting->name)
 			inc_err_set(&text, 0, "%s: %.64s", name, value);
 		else
 			inc_err_set(&text, 0, "%s: %.64s, by %s", setting->name, value, name);

@@ -151,8 +151,9 @@ unsigned int fake_verbs_pkey_indices(void)
 	unsigned int indices = 0, i;
 
 	lock();
+	/* a queue pair gets its index in INIT, before which the plugin may have just made it */
 	for (i = 0; i < FAKE_VERBS_MAX_OBJECTS; i++)
-		if (fake_verbs_qps[i])
+		if (fake_verbs_qps[i] && fake_verbs_qps[i]->state != IBV_QPS_RESET)
 			indices |= 1u << fake_verbs_qps[i]->pkey_index;
 	unlock();
 	return indices;
