@@ -49,8 +49,9 @@ struct inc_timer;
 struct inc_ctl_switch {
 	struct inc_switch_link *link; /* the switch's connection; NULL: the switch is absent */
 	json_t *ports, *engines;      /* lists of the switch's last hello; may be NULL */
-	/* a ping has announced that the switch replaces its connection by another one */
-	bool renews;
+	/* until this moment a loss of the connection is expected, because a ping has announced that
+	 * the switch replaces it by another one */
+	uint64_t renews_until_ns;
 };
 
 struct inc_ctl {

@@ -13,6 +13,7 @@
 #include "controller/net/address_limit.h"
 #include "controller/net/authorization.h"
 #include "controller/net/link.h"
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
@@ -25,6 +26,10 @@ int inc_links_share_descriptors(struct inc_ctl *ctl, unsigned int n_switches, st
 	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
 	struct rlimit limit;
 	rlim_t rest;
+
+/* A switch replaces its connection within this time after it has announced that by a ping, or not
+ * at all. It waits 5 s for the answer. */
+#define RENEWAL_NS (10 * INC_NSEC_PER_SEC)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
@@ -92,7 +97,7 @@ static void link_free(struct inc_switch_link *link)
 		const struct inc_core_event lost = {.kind = CORE_EVENT_SWITCH_LOST,
 						    .sw = sw,
 						    .peer_closed = link->peer_closed,
-						    .renews = side->renews};
+						    .renews = inc_now_ns() < side->renews_until_ns};
 
 		side->link = NULL;
 		inc_ctl_step(link->ctl, &lost);
@@ -367,7 +372,7 @@ static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
 	side->ports = json_incref(json_object_get(object, "ports"));
 	json_decref(side->engines);
 	side->engines = json_incref(json_object_get(object, "engines"));
-	side->renews = false;
+	side->renews_until_ns = 0;
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -415,7 +420,7 @@ static void take_ping(struct inc_switch_link *link, const json_t *object)
 		ret = find_switch(link, said.node, &err);
 	if (ret >= 0) {
 		if (said.has_node)
-			link->ctl->switches[ret].renews = true;
+			link->ctl->switches[ret].renews_until_ns = inc_now_ns() + RENEWAL_NS;
 		inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PONG, NULL));
 		return;
 	}
