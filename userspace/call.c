@@ -200,6 +200,7 @@ void inc_delivery_text(char *text, size_t size, const struct inc_delivery *d, co
 		       uint32_t ip, uint64_t now_ns)
 {
 	const struct in_addr addr = {.s_addr = ip};
+	const uint64_t timeouts = d->since.timeouts - d->first.timeouts;
 	char name[INC_PEER_TEXT + INET_ADDRSTRLEN + 3], peer[INET_ADDRSTRLEN];
 
 	snprintf(name, sizeof(name), "%s (%s)", who, inet_ntop(AF_INET, &addr, peer, sizeof(peer)));
@@ -211,7 +212,9 @@ void inc_delivery_text(char *text, size_t size, const struct inc_delivery *d, co
 			text, size,
 			"%s sends, but nearly nothing that is sent to it arrives (%llu timeouts in "
 			"%llu ms)",
-			name, (unsigned long long)(d->since.timeouts - d->first.timeouts),
+			name,
+			(unsigned long long)(timeouts < d->since.in_a_row ? d->since.in_a_row
+									  : timeouts),
 			(unsigned long long)((now_ns - d->first_at_ns) / INC_NSEC_PER_MSEC));
 	else
 		snprintf(text, size, "what is sent to %s arrives again", name);

@@ -93,14 +93,15 @@ static void look_first(struct inc_engine_port *port)
 			 port->name, port->name);
 }
 
-/* Warns of a port whose driver drops what XDP redirects to it. For a veth that depends on the order
- * in which its ends were set up. */
+/* Warns of a port whose driver drops what native XDP redirects to it. For a veth that depends on
+ * the order in which its ends were set up. */
 static void warn_of_lost_results(const struct inc_daemon *d, const char *ifname)
 {
 	struct inc_adapter adapter;
 	const char *fix;
 
-	if (!d->engine[INC_PASSTHROUGH] || inc_adapter_read(ifname, &adapter))
+	if (!d->engine[INC_PASSTHROUGH] || d->conf.settings.generic ||
+	    inc_adapter_read(ifname, &adapter))
 		return;
 	fix = inc_adapter_fix_xmit(&adapter);
 	if (fix)

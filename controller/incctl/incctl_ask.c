@@ -391,7 +391,7 @@ static void examine_identity(const struct incctl_target *target, struct inc_find
 		return;
 	}
 	ret = try_question(target, &err);
-	if (ret)
+	if (ret == -ENOTCONN || ret == -EACCES)
 		inc_find_fix(
 			inc_find(f, INC_FINDING_PROBLEM, where, "identity", "%.250s", err.msg),
 			"No job can begin.", "%s",
@@ -399,6 +399,10 @@ static void examine_identity(const struct incctl_target *target, struct inc_find
 				? "name the controller with its port for members (--controller)"
 				: "use the key of a job, a member or an admin (docs/control.md, "
 				  "\"Keys\")");
+	else if (ret)
+		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "identity", "%.250s", err.msg),
+			     "It does not answer questions of this identity.",
+			     "read the log of inc-controller, which has the reason");
 	else if (*identity)
 		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
 	else if (inc_tls_wanted(&target->tls))

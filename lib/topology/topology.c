@@ -113,7 +113,7 @@ static int check_ip(const struct inc_topology *topo, const struct inc_yaml_node 
 	if (inc_topology_is_special(topo, ntohl(ip.s_addr)))
 		return inc_yaml_error(node, err,
 				      "%s is the first or last address of a /%u network, which no "
-				      "interface can have",
+				      "interface can have; correct it, or defaults.prefix",
 				      text, topo->prefix);
 	if (inc_topology_has_ip(topo, ip))
 		return inc_yaml_error(node, err, "%s is given twice", text);
