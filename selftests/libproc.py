@@ -35,17 +35,17 @@ def cpu_share():
     return min(1, len(os.sched_getaffinity(0)) / max(runnable, 1))
 
 
-def awake_stopwatch():
+def awake_stopwatch(shared=True):
     """Like stopwatch(), but it counts only the time in which the programs under test run, for limits that end what would
     wait for ever. A virtual machine may stand still for a minute and more, so a reading adds AWAKE_STEP_S at most, and
     a loop that waits must read more often than that. On a machine with many tests each program has a part of a CPU, so
-    the watch is slower by that part."""
+    the watch is slower by that part, unless shared is False."""
     last, awake_s = time.monotonic(), 0.0
 
     def read():
         nonlocal last, awake_s
         now = time.monotonic()
-        awake_s += min(now - last, AWAKE_STEP_S) * cpu_share()
+        awake_s += min(now - last, AWAKE_STEP_S) * (cpu_share() if shared else 1)
         last = now
         return awake_s
     return read
