@@ -51,7 +51,7 @@ struct inc_ctl_switch {
 	json_t *ports, *engines;      /* lists of the switch's last hello; may be NULL */
 	/* until this moment a loss of the connection is expected, because a ping has announced that
 	 * the switch replaces it by another one */
-	uint64_t renews_until_ns;
+	uint64_t renewal_ends_at_ns;
 };
 
 struct inc_ctl {

@@ -97,7 +97,8 @@ static void link_free(struct inc_switch_link *link)
 		const struct inc_core_event lost = {.kind = CORE_EVENT_SWITCH_LOST,
 						    .sw = sw,
 						    .peer_closed = link->peer_closed,
-						    .renews = inc_now_ns() < side->renews_until_ns};
+						    .renews = inc_now_ns() <
+							      side->renewal_ends_at_ns};
 
 		side->link = NULL;
 		inc_ctl_step(link->ctl, &lost);
@@ -372,7 +373,7 @@ static void keep_lists(struct inc_ctl_switch *side, const json_t *object)
 	side->ports = json_incref(json_object_get(object, "ports"));
 	json_decref(side->engines);
 	side->engines = json_incref(json_object_get(object, "engines"));
-	side->renews_until_ns = 0;
+	side->renewal_ends_at_ns = 0;
 }
 
 static void take_hello(struct inc_switch_link *link, json_t *object)
@@ -420,7 +421,7 @@ static void take_ping(struct inc_switch_link *link, const json_t *object)
 		ret = find_switch(link, said.node, &err);
 	if (ret >= 0) {
 		if (said.has_node)
-			link->ctl->switches[ret].renews_until_ns = inc_now_ns() + RENEWAL_NS;
+			link->ctl->switches[ret].renewal_ends_at_ns = inc_now_ns() + RENEWAL_NS;
 		inc_ndjson_send_new(link->conn, inc_message_new(INC_MSG_PONG, NULL));
 		return;
 	}
