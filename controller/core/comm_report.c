@@ -281,8 +281,7 @@ void inc_comm_record_failure(const struct inc_comm *comm)
 		    !strcmp(other->reason, comm->reason))
 			return;
 	}
-	inc_core_record(comm->group->core, INC_RECORD_FAILED, comm->number, "group %u (%s): %s",
-			comm->group->number, comm->group->job, comm->reason);
+	inc_group_record_failure(comm->group, comm->number, comm->reason);
 }
 
 /* no channel is freed in this loop, because only channels that run are failed */

@@ -83,6 +83,13 @@ void inc_group_list_absent(const struct inc_group *group, char *buf, size_t size
 	inc_list_ranks(group->world_size, name_absent, group, buf, size);
 }
 
+void inc_group_record_failure(const struct inc_group *group, uint32_t communicator,
+			      const char *reason)
+{
+	inc_core_record(group->core, INC_RECORD_FAILED, communicator, "group %u (%s): %s",
+			group->number, group->job, reason);
+}
+
 /* Frees a group that cannot form. The ranks that have joined receive the reason, and may ask
  * again. */
 static void dissolve(struct inc_group *group, int code, const struct inc_err *why)
@@ -115,11 +122,9 @@ static void on_timeout(void *arg)
 		return;
 	}
 	inc_group_list_absent(group, ranks, sizeof(ranks));
-	inc_core_record(group->core, INC_RECORD_FAILED, 0,
-			"group %u (%s): %s did not come within %u ms", group->number, group->job,
-			ranks, group->core->opt.group_timeout_ms);
 	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
 		    group->core->opt.group_timeout_ms);
+	inc_group_record_failure(group, 0, why.msg);
 	dissolve(group, ETIMEDOUT, &why);
 }
 
@@ -503,8 +508,7 @@ static void record_loss(const struct inc_comm *comm)
 
 	group->core->figures.failed++;
 	if (!inc_channel_of(comm->index))
-		inc_core_record(group->core, INC_RECORD_FAILED, comm->number, "group %u (%s): %s",
-				group->number, group->job, group->over);
+		inc_group_record_failure(group, comm->number, group->over);
 }
 
 /*

@@ -107,6 +107,10 @@ static inline bool inc_group_ended(const struct inc_group *group)
 
 /* ---- group.c ---- */
 
+/* Records for tools that a group has failed, or one of its communicators (0: none). */
+void inc_group_record_failure(const struct inc_group *group, uint32_t communicator,
+			      const char *reason);
+
 /* The fields that the messages G and resume have in common, checked against the topology. */
 struct inc_join {
 	char job[CTL_NAME_MAX];
