@@ -18,6 +18,10 @@
 #include "lib/base/machine.h"
 #include "lib/net/lines.h"
 
+/* A switch replaces its connection within this time after it has announced that by a ping, or not
+ * at all. It waits 5 s for the answer. */
+#define RENEWAL_NS (10 * INC_NSEC_PER_SEC)
+
 int inc_links_share_descriptors(struct inc_ctl *ctl, unsigned int n_switches, struct inc_err *err)
 {
 	const rlim_t own = CTL_OWN_DESCRIPTORS + n_switches +
@@ -26,10 +30,6 @@ int inc_links_share_descriptors(struct inc_ctl *ctl, unsigned int n_switches, st
 	const rlim_t want = own + ctl->opt.max_clients + CTL_SPARE_LINKS + CTL_SPARE_CLOSING;
 	struct rlimit limit;
 	rlim_t rest;
-
-/* A switch replaces its connection within this time after it has announced that by a ping, or not
- * at all. It waits 5 s for the answer. */
-#define RENEWAL_NS (10 * INC_NSEC_PER_SEC)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return inc_err_set(err, errno, "limit of descriptors: %s", strerror(errno));
