@@ -286,36 +286,31 @@ int incctl_reach(const struct incctl_target *target, unsigned int default_port, 
 	return ret;
 }
 
+/* Asks a question. Returns 0 and the data of the answer. Otherwise *data is NULL, and it returns
+ * the negative errno code with which the question was refused, or another -errno. */
+static int ask_question(const struct incctl_target *target, const char *what, uint32_t communicator,
+			json_t **data, struct inc_err *err)
+{
+	struct dialog d;
+	int ret = begin(&d, target, err);
+
+	*data = NULL;
+	if (ret)
+		return ret;
+	d.what = what;
+	d.communicator = communicator;
+	*data = ask_all(&d, err);
+	end(&d);
+	return *data ? 0 : -(d.refusal ?: EIO);
+}
+
 json_t *incctl_ask(const struct incctl_target *target, const char *what, uint32_t communicator,
 		   struct inc_err *err)
 {
-	struct dialog d;
 	json_t *data;
 
-	if (begin(&d, target, err))
-		return NULL;
-	d.what = what;
-	d.communicator = communicator;
-	data = ask_all(&d, err);
-	end(&d);
+	ask_question(target, what, communicator, &data, err);
 	return data;
-}
-
-/* Asks the controller a question of which only the success matters. Returns 0, the negative errno
- * code with which it has refused, or -EIO. */
-static int try_question(const struct incctl_target *target, struct inc_err *err)
-{
-	struct dialog d;
-	json_t *data;
-	int ret = begin(&d, target, err);
-
-	if (ret)
-		return ret;
-	d.what = "switches";
-	data = ask_all(&d, err);
-	end(&d);
-	json_decref(data);
-	return data ? 0 : -(d.refusal ?: EIO);
 }
 
 int incctl_set_mode(const struct incctl_target *target, const char *sw, const char *mode,
@@ -384,13 +379,15 @@ static void examine_identity(const struct incctl_target *target, struct inc_find
 			     const char *where, const char *identity)
 {
 	struct inc_err err;
+	json_t *data;
 	int ret;
 
 	if (is_switch(identity)) {
 		inc_find(f, INC_FINDING_OK, where, "identity", "it accepts %.128s", identity);
 		return;
 	}
-	ret = try_question(target, &err);
+	ret = ask_question(target, "switches", 0, &data, &err);
+	json_decref(data);
 	if (ret == -ENOTCONN || ret == -EACCES)
 		inc_find_fix(
 			inc_find(f, INC_FINDING_PROBLEM, where, "identity", "%.250s", err.msg),

@@ -417,31 +417,37 @@ static void print_event(const json_t *sw, const json_t *event)
 	       text_of(event, "message"));
 }
 
-/* Prints the events of all switches and of the controller in the order of their times. Each list is
- * in this order already, so the earliest of the lists' first events is next. */
+/* Returns the earliest event that is not printed yet, or NULL. Sets *list to the number of its
+ * list. In `at` is the place of the first such event in each list, because lists are in the order
+ * of time. */
+static const json_t *next_event(const json_t *data, const size_t *at, size_t *list)
+{
+	const json_t *first = NULL, *event;
+	json_t *sw;
+	size_t i;
+
+	json_array_foreach (data, i, sw) {
+		event = json_array_get(json_object_get(sw, "data"), at[i]);
+		if (event &&
+		    (!first || number_of(event, "time_ns") < number_of(first, "time_ns"))) {
+			first = event;
+			*list = i;
+		}
+	}
+	return first;
+}
+
+/* Prints the events of all switches and of the controller in the order of their times. */
 void incctl_print_events(const json_t *data)
 {
-	const size_t lists = json_array_size(data);
-	size_t *at = calloc(lists ?: 1, sizeof(*at));
+	size_t *at = calloc(json_array_size(data) + 1, sizeof(*at)), list;
+	const json_t *event;
 
-	for (bool more = at; more;) {
-		const json_t *first = NULL, *event;
-		size_t list = 0;
-
-		for (size_t i = 0; i < lists; i++) {
-			event = json_array_get(json_object_get(json_array_get(data, i), "data"),
-					       at[i]);
-			if (event &&
-			    (!first || number_of(event, "time_ns") < number_of(first, "time_ns"))) {
-				first = event;
-				list = i;
-			}
-		}
-		more = first;
-		if (first) {
-			print_event(json_array_get(data, list), first);
-			at[list]++;
-		}
+	if (!at)
+		abort();
+	while ((event = next_event(data, at, &list))) {
+		print_event(json_array_get(data, list), event);
+		at[list]++;
 	}
 	free(at);
 }
