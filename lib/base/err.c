@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,4 +42,23 @@ void inc_err_add(struct inc_err *err, const char *fmt, ...)
 	vsnprintf(err->msg + len, sizeof(err->msg) - len, fmt, ap);
 	va_end(ap);
 	inc_printable(err->msg);
+}
+
+const char *inc_errno_name(int code)
+{
+	return strerrorname_np(code);
+}
+
+int inc_errno_from_name(const char *name)
+{
+	const char *known;
+	int code;
+
+	/* EHWPOISON is the largest errno of Linux */
+	for (code = 1; name && code <= EHWPOISON; code++) {
+		known = inc_errno_name(code);
+		if (known && !strcmp(known, name))
+			return code;
+	}
+	return 0;
 }
