@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Turns the received frame into an ACK or NAK for its sender. */
+/* Turns the received frame into an ACK, a NAK or an echo reply for its sender. */
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 
+#include "lib/proto/frame.h"
 #include "lib/proto/peer_frame.h"
 #include "bpf/inc_conn.h"
 #include "bpf/inc_crc.h"
@@ -128,6 +129,61 @@ static __always_inline enum inc_counter_id inc_answer_gap(struct xdp_md *ctx,
 	return inc_answer(ctx, pkt, m, INC_AETH_NAK_SEQ,
 			  (m->cfg->peer.psn + (__u32)m->st->rx_next) & INC_PSN_MASK, gap,
 			  INC_CTR_ANS_NAK_SEQ);
+}
+
+/* Whether the frame is an echo request to the port on which it was received. Its source must be one
+ * host, because the reply goes there, and the reply's source is the address to which it was sent.
+ */
+static __always_inline bool inc_is_echo(struct xdp_md *ctx, const struct inc_packet *pkt)
+{
+	void *data = (void *)(long)ctx->data;
+	const struct ethhdr *eth = data;
+	__u32 ifindex = ctx->ingress_ifindex;
+	const struct inc_port *port;
+
+	if (pkt->opcode != INC_OP_ECHO_REQUEST || pkt->dqpn != INC_ECHO_QPN || pkt->tver ||
+	    pkt->ip_len != INC_ECHO_IP_LEN || data + INC_ETH_LEN > (void *)(long)ctx->data_end)
+		return false;
+	port = bpf_map_lookup_elem(&inc_port, &ifindex);
+	return port && port->ip && port->ip == pkt->daddr &&
+	       inc_addr_unicast(bpf_ntohl(pkt->saddr)) && inc_mac_unicast(eth->h_source) &&
+	       inc_mac_unicast(eth->h_dest);
+}
+
+/* Rewrites an echo request as the reply to its sender (docs/protocol.md, "Echo"). */
+static __always_inline enum inc_counter_id inc_answer_echo(struct xdp_md *ctx,
+							   const struct inc_packet *pkt)
+{
+	__u32 w[(INC_ECHO_IP_LEN - INC_ICRC_LEN) / 4], state = INC_ICRC_SEED, zero = 0;
+	struct inc_roce_path path = {
+		.saddr = pkt->daddr,
+		.daddr = pkt->saddr,
+		.sport = INC_ROCE_UDP_PORT,
+		.df = 1,
+	};
+	struct udphdr *udp;
+	__u8 *data, own[6];
+
+	if (!inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero), INC_IP_TO_BTH_LEN,
+			      INC_ECHO_LEN))
+		return INC_CTR_DROP_ICRC;
+	data = (void *)(long)ctx->data;
+	if (data + INC_ETH_LEN + INC_ECHO_IP_LEN > (__u8 *)(long)ctx->data_end)
+		return INC_CTR_DROP_LENGTH;
+	udp = (struct udphdr *)(data + INC_ETH_LEN + INC_IP_LEN);
+	path.dport = bpf_ntohs(udp->source);
+	inc_put_mac(own, ((struct ethhdr *)data)->h_dest);
+	inc_put_eth(data, pkt->mac.addr, own);
+	inc_put_ip_udp(data + INC_ETH_LEN, &path, 0, INC_ECHO_IP_LEN);
+	inc_put_bth(data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, INC_OP_ECHO_REPLY, 0, pkt->pkey,
+		    INC_ECHO_QPN, pkt->psn);
+	__builtin_memcpy(w, data + INC_ETH_LEN, sizeof(w));
+	inc_icrc_mask((__u8 *)w);
+#pragma unroll
+	for (__u32 i = 0; i < sizeof(w) / sizeof(w[0]); i++)
+		state = inc_crc_word(state, w[i]);
+	inc_put_icrc(data + INC_HEADERS_LEN + INC_ECHO_LEN, ~state);
+	return INC_CTR_ANS_ECHO;
 }
 
 #endif

@@ -164,12 +164,16 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	return inc_data(ctx, pkt, m, &at);
 }
 
-/* Returns the counter for a packet that belongs to no connection. It is c, except that a packet
- * which would go on to the kernel is dropped if its source is an address of this switch. */
-static __always_inline enum inc_counter_id inc_end_early(struct xdp_md *ctx, enum inc_counter_id c)
+/* Returns the counter for a packet that belongs to no connection. It is c, with two exceptions. A
+ * packet which would go on to the kernel is dropped if its source is an address of this switch, and
+ * an echo request to the port is answered. */
+static __always_inline enum inc_counter_id
+inc_end_early(struct xdp_md *ctx, const struct inc_packet *pkt, enum inc_counter_id c)
 {
 	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx))
 		return INC_CTR_DROP_OWN_ADDR;
+	if (c == INC_CTR_PASS_NO_CONN && inc_is_echo(ctx, pkt))
+		return inc_answer_echo(ctx, pkt);
 	return c;
 }
 
@@ -182,10 +186,10 @@ static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx, enum i
 
 	c = inc_parse(ctx, &pkt);
 	if (c != INC_CONTINUE)
-		return inc_end_early(ctx, c);
+		return inc_end_early(ctx, &pkt, c);
 	c = inc_match(ctx, &pkt, &m);
 	if (c != INC_CONTINUE)
-		return inc_end_early(ctx, c);
+		return inc_end_early(ctx, &pkt, c);
 	if (pkt.tver)
 		return INC_CTR_DROP_TVER;
 	c = inc_parse_ext(ctx, &pkt);

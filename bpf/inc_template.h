@@ -87,7 +87,7 @@ static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 		return false;
 	if (t->ethertype == INC_TEMPLATE_ETHERTYPE)
 		return t->check != inc_template_check(t);
-	return bth->opcode != INC_OP_ACK;
+	return bth->opcode != INC_OP_ACK && bth->opcode != INC_OP_ECHO_REPLY;
 }
 
 #endif

@@ -396,7 +396,7 @@ void inc_forget_port(struct inc_switch *sw, uint32_t ifindex)
 int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err)
 {
 	struct bpf_devmap_val answer = {.ifindex = port->ifindex};
-	struct inc_port val = {.index = port->index};
+	struct inc_port val = {.index = port->index, .ip = port->ip};
 	int ret;
 
 	answer.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS);

@@ -63,6 +63,7 @@ struct inc_switch_port {
 	char name[IF_NAMESIZE];
 	uint32_t ifindex;
 	uint32_t index; /* number of the port in the map inc_port */
+	uint32_t ip;    /* address in the map inc_port, in network order; 0: none */
 	bool generic;
 	/* how the port is attached: INC_ATTACH_LIBXDP or INC_ATTACH_BPF_LINK */
 	enum inc_attach attach;
@@ -116,6 +117,7 @@ struct inc_port_seen {
 	 * again */
 	uint32_t ifindex;
 	uint32_t xdp_id; /* id of the interface's XDP program; 0: it has none */
+	uint32_t ip;     /* the interface's first IPv4 address, in network order; 0: none */
 };
 
 /*

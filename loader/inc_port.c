@@ -184,6 +184,20 @@ static int return_to_maps(struct inc_switch *sw, struct inc_port_slot *slot, str
 	return ret;
 }
 
+/* Makes the program answer echo requests at the address that the port's interface has now. */
+static int follow_ip(struct inc_switch *sw, struct inc_switch_port *port, uint32_t ip,
+		     struct inc_err *err)
+{
+	const struct inc_port val = {.index = port->index, .ip = ip};
+	int ret;
+
+	if (ip == port->ip)
+		return 0;
+	ret = inc_switch_map_set(sw, INC_MAP_PORT, &port->ifindex, &val, BPF_ANY, err);
+	port->ip = ret ? port->ip : ip;
+	return ret;
+}
+
 int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
 			  struct inc_err *err)
 {
@@ -213,5 +227,6 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 	}
 	left = slot->stale;
 	ret = left ? return_to_maps(sw, slot, err) : 0;
+	ret = ret ?: follow_ip(sw, port, seen->ip, err);
 	return ret ?: left || again;
 }

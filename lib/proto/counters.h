@@ -54,6 +54,7 @@
 	_(ANS_NAK_INVALID, answered_nak_invalid, 'W', "invalid request: NAK 61")                  \
 	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")          \
 	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")               \
+	_(ANS_ECHO, answered_echo, 'W', "echo request to the port's address: echo reply")         \
 	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                     \
 	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")                 \
 	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \

@@ -19,7 +19,7 @@
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
  * file, of struct inc_rc_end, or of what a descriptor means, makes the next number. */
-#define INC_ABI_VERSION 11
+#define INC_ABI_VERSION 12
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 
@@ -392,6 +392,9 @@ struct inc_port {
 	/* number of the port in the switch, from 0; its queue q has row index * INC_PORT_QUEUES + q
 	 * in inc_xsk */
 	__u32 index;
+	/* first IPv4 address of the port's interface, at which the program answers echo requests;
+	 * 0: none, or not known yet */
+	__be32 ip;
 };
 
 #define INC_MAX_PORTS   64
@@ -532,7 +535,8 @@ INC_ASSERT_OFFSET(inc_buf, givers, 56);
 INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
-INC_ASSERT_SIZE(inc_port, 4);
+INC_ASSERT_SIZE(inc_port, 8);
+INC_ASSERT_OFFSET(inc_port, ip, 4);
 INC_ASSERT_SIZE(inc_route, 128);
 INC_ASSERT_OFFSET(inc_route, done, 64);
 INC_ASSERT_SIZE(inc_queue, 128);

@@ -38,6 +38,9 @@ enum inc_opcode {
 	INC_OP_WRITE_ONLY = 0x0a,
 	INC_OP_WRITE_ONLY_IMM = 0x0b,
 	INC_OP_ACK = 0x11,
+	/* not RC: two of the opcodes that the specification leaves to manufacturers */
+	INC_OP_ECHO_REQUEST = 0xc0,
+	INC_OP_ECHO_REPLY = 0xc1,
 };
 
 /* AETH syndromes. The syndrome of an ACK has a credit count. The count 0x1f means that there is no
@@ -115,6 +118,14 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 #define INC_HEADERS_LEN (INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
 /* Length of the headers from IP to BTH. */
 #define INC_IP_TO_BTH_LEN (INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN)
+/*
+ * An echo request asks whether the XDP program of a switch runs on a port, and belongs to no
+ * connection. The reply repeats its PSN and its payload, which always has this length
+ * (docs/protocol.md, "Echo").
+ */
+#define INC_ECHO_QPN    0
+#define INC_ECHO_LEN    16
+#define INC_ECHO_IP_LEN (INC_IP_TO_BTH_LEN + INC_ECHO_LEN + INC_ICRC_LEN)
 /* Most bytes that an IP packet has besides its payload, which is the case of a WRITE with an
  * immediate. */
 #define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)

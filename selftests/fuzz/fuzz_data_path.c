@@ -24,6 +24,7 @@
 #define ROWS         256
 #define PAYLOAD      256
 #define PACKETS_MOST 64
+#define ECHO_IP      0x0a6300feu /* address of the port of child 0, in host order */
 
 static const uint32_t descs[] = {
 	INC_DESC(INC_COLL_ALLREDUCE, INC_OPERATOR_SUM, INC_DTYPE_INT32, 0, 1),
@@ -150,6 +151,31 @@ static void make_switches(struct both_switches *both, const struct inc_comm_conf
 	for (i = 0; both->cm->up && i < cfg->children; i++)
 		inc_ranks_join(&both->cm->conn[cfg->children].ranks, &conn[i].ranks);
 	take_maps(both);
+	both->ref.echo_ifindex = conn[0].cfg.ifindex;
+	both->ref.echo_ip = htonl(ECHO_IP);
+	both->maps.port[0] = (struct native_port){conn[0].cfg.ifindex, {.ip = both->ref.echo_ip}};
+}
+
+/* Makes an echo request, which may be damaged afterwards. */
+static void echo(struct fuzz_bytes *bytes, struct frame *f)
+{
+	const uint32_t source = fuzz_take8(bytes), port = fuzz_take16(bytes);
+	uint8_t payload[INC_ECHO_LEN];
+	const struct frame_spec s = {
+		.dst_mac = {2, 0, 0, 0, 0, 9},
+		.src_mac = {2, 0, 0, 0, 0, 7},
+		.saddr = htonl(source << 24 | 7),
+		.daddr = htonl(ECHO_IP),
+		.sport = port,
+		.dport = INC_ROCE_UDP_PORT,
+		.opcode = INC_OP_ECHO_REQUEST,
+		.psn = port,
+		.payload = payload,
+		.len = sizeof(payload),
+	};
+
+	memset(payload, fuzz_take8(bytes), sizeof(payload));
+	frame_build(f, &s);
 }
 
 static void damage(struct fuzz_bytes *bytes, struct frame *f, uint32_t how)
@@ -176,7 +202,9 @@ static uint32_t some_packet(struct both_switches *both, struct fuzz_bytes *bytes
 	const struct ref_conn *c = &both->cm->conn[child];
 	struct unit_packet p = {.ackreq = how & 8, .solicited = how & 16};
 
-	if (who >> 4 == 15) {
+	if (who == 0xee) {
+		echo(bytes, f);
+	} else if (who >> 4 == 15) {
 		unit_ack(both->cm, child, fuzz_take8(bytes),
 			 c->cfg.own.psn + c->state.tx_acked + (when & 15) - 4, f);
 	} else {
@@ -190,7 +218,7 @@ static uint32_t some_packet(struct both_switches *both, struct fuzz_bytes *bytes
 	}
 	if (how & 7)
 		damage(bytes, f, how);
-	return c->cfg.ifindex;
+	return who == 0xee ? both->ref.echo_ifindex : c->cfg.ifindex;
 }
 
 static bool is(const struct native_out *out, const struct frame *want)

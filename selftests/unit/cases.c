@@ -81,7 +81,7 @@ void cases_run_all(struct unit *u, const char *how)
 {
 	const struct unit_case *const all[] = {cases_header, cases_protocol, cases_link,
 					       cases_gap,    cases_reduce,   cases_types,
-					       cases_tree,   cases_edges};
+					       cases_tree,   cases_edges,    cases_echo};
 	uint32_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -27,6 +27,7 @@ extern const struct unit_case cases_types[];  /* operators, types, byte orders, 
 extern const struct unit_case cases_tree[];   /* switches below the root of a tree */
 /* bounds, carries, map entries that contradict each other */
 extern const struct unit_case cases_edges[];
+extern const struct unit_case cases_echo[]; /* echo requests */
 
 /* Run all cases, or those of a list, and report each. how: a suffix for the names of the cases. */
 void cases_run_all(struct unit *u, const char *how);
@@ -38,6 +39,9 @@ int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, u
 /* Sends an ACK that requests an ACK. */
 int case_probe(struct unit *u, struct ref_comm *cm, uint32_t child, uint32_t psn);
 int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn);
+/* Fills in an echo request to this address (network order). Its sender is no soft endpoint, because
+ * the fields that may differ do differ. */
+void case_echo(uint32_t to, struct frame_spec *s);
 /* Adds a communicator with ordinary values. Returns NULL on failure. */
 struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,
 			   uint32_t slots);

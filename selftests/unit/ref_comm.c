@@ -286,6 +286,61 @@ static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s
 	memcpy(s->src_mac, c->cfg.own_mac, 6);
 }
 
+/* Whether the switch has a connection with this own address. */
+static bool has_address(const struct ref_switch *sw, uint32_t ip)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < REF_MAX_COMMS; i++)
+		for (k = 0; sw->comm[i] && k < sw->comm[i]->cfg.children + sw->comm[i]->up; k++)
+			if (sw->comm[i]->conn[k].cfg.own.ip == ip)
+				return true;
+	return false;
+}
+
+/* Whether a RoCEv2 packet of no connection is an echo request to the port. */
+static bool is_echo(const struct ref_switch *sw, const struct frame *in, uint32_t ifindex)
+{
+	const uint8_t *d = in->data, *bth = d + FRAME_BTH;
+
+	return ifindex == sw->echo_ifindex && sw->echo_ip && get16(d + FRAME_IP + 2) == 60 &&
+	       !memcmp(d + FRAME_IP + 16, &sw->echo_ip, 4) && bth[0] == 0xc0 &&
+	       !(bth[1] & INC_BTH_TVER_MASK) && !get24(bth + 5) && d[FRAME_IP + 12] &&
+	       d[FRAME_IP + 12] < 224 && !(d[0] & 1) && !(d[6] & 1);
+}
+
+enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame *in,
+				 uint32_t ifindex, enum inc_counter_id why, struct frame *reply)
+{
+	const uint8_t *d = in->data, *bth = d + FRAME_BTH, *icrc = d + FRAME_EXT + 16;
+	struct frame_spec s = {.ttl = 64, .df = true, .opcode = 0xc1};
+
+	if (in->len < FRAME_UDP || get16(d + 12) != 0x0800)
+		return why;
+	memcpy(&s.daddr, d + FRAME_IP + 12, 4);
+	if (has_address(sw, s.daddr))
+		return INC_CTR_DROP_OWN_ADDR;
+	if (why != INC_CTR_PASS_NO_CONN || !is_echo(sw, in, ifindex))
+		return why;
+	if (frame_icrc(d + FRAME_IP, 56) !=
+	    (icrc[0] | icrc[1] << 8 | icrc[2] << 16 | (uint32_t)icrc[3] << 24))
+		return INC_CTR_DROP_ICRC;
+	memcpy(s.dst_mac, d + 6, 6);
+	memcpy(s.src_mac, d, 6);
+	s.saddr = sw->echo_ip;
+	s.sport = INC_ROCE_UDP_PORT;
+	s.dport = get16(d + FRAME_UDP);
+	s.pkey = get16(bth + 2);
+	s.psn = get24(bth + 9);
+	s.payload = d + FRAME_EXT;
+	s.len = 16;
+	frame_build(reply, &s);
+	/* the link may have made a short frame longer, and its bytes stay behind the packet */
+	memcpy(reply->data + reply->len, d + reply->len, in->len - reply->len);
+	reply->len = in->len;
+	return INC_CTR_ANS_ECHO;
+}
+
 void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
 {
 	const struct inc_buf *sum = ref_result(cm, r);

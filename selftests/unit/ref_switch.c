@@ -500,23 +500,16 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
 	return NULL;
 }
 
-/* Passes the frame to the kernel, unless its source address is one of this switch. */
-static void pass(struct walk *w, enum inc_counter_id why)
+/* Ends a frame that belongs to no connection on the counter why, unless ref_stranger() has another
+ * one. */
+static void pass(struct walk *w, uint32_t ifindex, enum inc_counter_id why)
 {
-	const uint8_t *d = w->in->data;
-	uint32_t i, k, saddr;
-
-	if (w->in->len >= FRAME_UDP && get16(d + 12) == 0x0800) {
-		memcpy(&saddr, d + FRAME_IP + 12, 4);
-		for (i = 0; i < REF_MAX_COMMS; i++) {
-			const struct ref_comm *cm = w->sw->comm[i];
-
-			for (k = 0; cm && k < cm->cfg.children + cm->up; k++)
-				if (cm->conn[k].cfg.own.ip == saddr)
-					return end(w, XDP_DROP, INC_CTR_DROP_OWN_ADDR);
-		}
-	}
-	end(w, XDP_PASS, why);
+	why = ref_stranger(w->sw, w->in, ifindex, why, &w->out->frame);
+	end(w,
+	    why == INC_CTR_DROP_OWN_ADDR || why == INC_CTR_DROP_ICRC ? XDP_DROP
+	    : why == INC_CTR_ANS_ECHO                                ? XDP_TX
+								     : XDP_PASS,
+	    why);
 }
 
 /* Makes all checks of headers before the rules of the connection. Returns true if the frame may be
@@ -530,7 +523,7 @@ static bool headers(struct walk *w, uint32_t ifindex)
 
 	if (len < FRAME_BTH || get16(d + 12) != 0x0800 || ip[0] != 0x45 ||
 	    (get16(ip + 6) & 0x3fff) || ip[9] != 17 || get16(udp + 2) != INC_ROCE_UDP_PORT)
-		return pass(w, INC_CTR_PASS_NOT_ROCE), false;
+		return pass(w, ifindex, INC_CTR_PASS_NOT_ROCE), false;
 	if (len < FRAME_EXT)
 		return end(w, XDP_DROP, INC_CTR_DROP_TRUNCATED), false;
 	total = get16(ip + 2);
@@ -540,7 +533,7 @@ static bool headers(struct walk *w, uint32_t ifindex)
 	memcpy(&daddr, ip + 16, 4);
 	w->c = find(w, saddr, daddr, get24(bth + 5));
 	if (!w->c)
-		return pass(w, INC_CTR_PASS_NO_CONN), false;
+		return pass(w, ifindex, INC_CTR_PASS_NO_CONN), false;
 	if (w->c->cfg.ifindex != ifindex)
 		return end(w, XDP_DROP, INC_CTR_DROP_PORT), false;
 	if (bth[1] & INC_BTH_TVER_MASK)

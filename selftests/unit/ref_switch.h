@@ -42,6 +42,8 @@ struct ref_comm {
 struct ref_switch {
 	struct ref_comm *comm[REF_MAX_COMMS];
 	bool slowpath; /* inc_xsk has a socket of the slow path */
+	/* the one port that answers echo requests, and its address in network order; 0: none */
+	uint32_t echo_ifindex, echo_ip;
 	/* the programs run in generic mode, in which a copy has no more room than its frame */
 	bool generic;
 	bool copies_shared; /* the kernel's copies of a frame share their bytes */
@@ -85,6 +87,11 @@ struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t 
 struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 
 /* Functions of ref_comm.c that ref_switch.c uses. */
+/* The counter of a frame that belongs to no connection. It is why, unless the frame's source is an
+ * address of the switch, or the frame is an echo request to its port. Builds the reply if the
+ * counter is INC_CTR_ANS_ECHO. */
+enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame *in,
+				 uint32_t ifindex, enum inc_counter_id why, struct frame *reply);
 bool ref_is_only(uint8_t opcode);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
 void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn);

@@ -333,6 +333,31 @@ static int answers(struct live *l)
 	return unit_remove_comm(u, cm);
 }
 
+/* A port answers echo requests to its address on the CPU that receives them. */
+static int echoes(struct live *l)
+{
+	const uint32_t ip = htonl(0x0a6300fe);
+	struct inc_port value = {.ip = ip};
+	struct unit *u = &l->u;
+	struct frame_spec s;
+	struct frame f;
+	uint32_t i;
+
+	case_echo(ip, &s);
+	frame_build(&f, &s);
+	RUN(send_frame(l, u->port[1], &f) || case_expect(u, INC_CTR_PASS_NO_CONN));
+	for (i = 0; i < UNIT_PORTS; i++) {
+		value.index = inc_switch_port_at(u->sw, i)->index;
+		RUN(bpf_map_update_elem(inc_switch_map_fd(u->sw, INC_MAP_PORT), &u->port[i], &value,
+					BPF_EXIST));
+		u->ref.echo_ip = ip;
+		u->ref.echo_ifindex = u->port[i];
+		RUN(send_frame(l, u->port[i], &f) || case_expect(u, INC_CTR_ANS_ECHO));
+	}
+	u->ref.echo_ip = 0;
+	return settled(l);
+}
+
 /* While the queue to the CPU of the communicator is full, frames are dropped. */
 static int overflow(struct live *l)
 {
@@ -375,7 +400,8 @@ static int all_on_one_cpu(struct unit *u)
 	uint32_t i;
 
 	for (i = INC_CTR_DROP_AHEAD; i < INC_CTR_MAX; i++) {
-		if (i == INC_CTR_DROP_QUEUE_FULL || inc_counter_is(i, 'X') ||
+		if (i == INC_CTR_DROP_QUEUE_FULL || i == INC_CTR_ANS_ECHO ||
+		    inc_counter_is(i, 'X') ||
 		    bpf_map_lookup_elem(u->counter_fd, &i, u->counter_buf))
 			continue;
 		if (!u->counter_buf[u->cpu])
@@ -397,6 +423,7 @@ static int mode(enum how how)
 		{"children_behind_one_port", children_behind_one_port},
 		{"grown", grown},
 		{"answers", answers},
+		{"echoes", echoes},
 		{"overflow", overflow},
 	};
 	static const char *const words[] = {"native", "generic", "steered"};

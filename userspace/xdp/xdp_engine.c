@@ -264,7 +264,7 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 {
 	struct xdp_engine *x = engine_of(e);
 	const struct inc_switch_port *own = inc_switch_port_at(x->sw, i);
-	struct inc_port_seen seen = {};
+	struct inc_port_seen seen = {.ip = port->ip.s_addr};
 	struct inc_err err = {};
 	int ret = 0;
 
