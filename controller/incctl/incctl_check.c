@@ -383,21 +383,46 @@ static bool is_known(const struct interface *i, struct in_addr ip)
 	return k < n;
 }
 
+/* The level of the finding that no XDP program answers at a port of the switch. A switch of which
+ * the topology does not say its mode may do without. */
+static enum inc_finding_level level_of_silence(const struct inc_topo_switch *sw)
+{
+	if (!sw->has_mode)
+		return INC_FINDING_WARNING;
+	return sw->mode == INC_TERMINATION ? INC_FINDING_OK : INC_FINDING_PROBLEM;
+}
+
+/* Examines a switch of the topology that is a neighbour, by its port with this address. */
+static void visit_switch(struct check *c, const char *where, const struct interface *i,
+			 const struct inc_adapter *a, const struct inc_topo_switch *sw,
+			 struct in_addr ip)
+{
+	const struct inc_check_peer peer = {
+		.ifname = i->name, .own = i->own, .ip = ip, .name = sw->name};
+	const bool answers = inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, true);
+
+	inc_inspect_echo(&c->findings, where, &peer,
+			 answers ? level_of_silence(sw) : INC_FINDING_OK);
+}
+
 /* Examines a peer of a port. A host of a subnet need not exist, so it is examined if it is known.
  */
 static void visit_peer(struct check *c, const char *where, const struct interface *i,
-		       const struct inc_adapter *a, const struct inc_topo_peer *peer)
+		       const struct inc_adapter *a, const struct inc_topo_peer *at)
 {
 	const struct inc_topology *t = c->topology;
-	const bool listed = peer->to_switch || inc_topology_is_listed(t, peer->index);
-	const struct in_addr ip = peer->to_switch ? t->switches[peer->index].ports[peer->port].ip
-						  : t->hosts[peer->index].ip;
+	const bool listed = !at->to_switch && inc_topology_is_listed(t, at->index);
+	struct inc_check_peer peer = {.ifname = i->name, .own = i->own};
 
-	if (listed || is_known(i, ip))
-		inc_inspect_neighbour(&c->findings, where, a, i->own, ip,
-				      peer->to_switch ? t->switches[peer->index].name
-						      : t->hosts[peer->index].name,
-				      i->use, listed);
+	if (at->to_switch) {
+		visit_switch(c, where, i, a, &t->switches[at->index],
+			     t->switches[at->index].ports[at->port].ip);
+		return;
+	}
+	peer.ip = t->hosts[at->index].ip;
+	peer.name = t->hosts[at->index].name;
+	if (listed || is_known(i, peer.ip))
+		inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, listed);
 }
 
 /* Examines what the topology has behind an interface. */
@@ -412,8 +437,7 @@ static void visit_topology(struct check *c, const char *where, const struct inte
 	if (!i->host)
 		return;
 	sw = &c->topology->switches[i->host->sw];
-	inc_inspect_neighbour(&c->findings, where, a, i->own, sw->ports[i->host->port].ip, sw->name,
-			      i->use, true);
+	visit_switch(c, where, i, a, sw, sw->ports[i->host->port].ip);
 }
 
 /* ---- interfaces ------------------------------------------------------------------------- */
@@ -432,9 +456,13 @@ static void visit_neighbours(struct check *c, const char *where, const struct in
 			     "No peer finds it.", "ip addr add ADDRESS/PREFIX dev %s", i->name);
 		return;
 	}
-	for (k = 0; k < n; k++)
-		inc_inspect_neighbour(&c->findings, where, a, i->own, entry[k].ip, "", i->use,
-				      false);
+	for (k = 0; k < n; k++) {
+		const struct inc_check_peer peer = {
+			.ifname = i->name, .own = i->own, .ip = entry[k].ip, .name = ""};
+
+		inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, false);
+		inc_inspect_echo(&c->findings, where, &peer, INC_FINDING_OK);
+	}
 	if (!n)
 		inc_find(&c->findings, INC_FINDING_SKIPPED, where, "answers",
 			 "no neighbour is known; --topology FILE names those that must answer");

@@ -151,15 +151,36 @@ struct inc_probed {
 	unsigned int sent, received;
 	uint64_t least_ns, mean_ns, most_ns; /* round-trip time */
 };
+/* Notes the round-trip time of an answer. */
+void inc_probed_note(struct inc_probed *probed, uint64_t ns);
+/* Writes the round-trip times of packets that were answered. Returns text. */
+#define INC_ROUND_TRIP_TEXT 80
+const char *inc_round_trip(const struct inc_probed *probed, char text[INC_ROUND_TRIP_TEXT]);
 /* Returns 0, also if no packet is answered, or -errno with the reason. -EOPNOTSUPP: this kernel
  * cannot send the packets by XDP_REDIRECT. */
 int inc_probe(const struct inc_probe *probe, struct inc_probed *out, struct inc_err *err);
+
+/* A neighbour that is examined. */
+struct inc_check_peer {
+	const char *ifname; /* own interface, behind which it is */
+	struct in_addr own, ip;
+	const char *name; /* "": not known */
+};
+/* Writes its name and its address. */
+#define INC_CHECK_PEER_TEXT 64
+void inc_check_peer_write(const struct inc_check_peer *peer, char text[INC_CHECK_PEER_TEXT]);
 /* Probes a neighbour and appends findings: loss and round-trip time, the largest packet that
  * passes and, in passthrough mode, whether redirected packets arrive. must_answer: without an
- * answer it is a problem, and otherwise a warning. */
-void inc_inspect_neighbour(struct inc_findings *f, const char *where, const struct inc_adapter *a,
-			   struct in_addr own, struct in_addr peer, const char *peer_name,
-			   enum inc_adapter_use use, bool must_answer);
+ * answer it is a problem, and otherwise a warning. Returns whether it answers. */
+bool inc_inspect_neighbour(struct inc_findings *f, const char *where, const struct inc_adapter *a,
+			   const struct inc_check_peer *peer, enum inc_adapter_use use,
+			   bool must_answer);
+
+/* echo.c: asks the XDP program of a switch's port, and appends a finding. silence: level of the
+ * finding if it does not answer. INC_FINDING_OK: the neighbour need not be such a port, so there is
+ * no finding then. */
+void inc_inspect_echo(struct inc_findings *f, const char *where, const struct inc_check_peer *peer,
+		      enum inc_finding_level silence);
 
 /* A complete entry of the kernel's table of neighbours. */
 struct inc_neighbour_entry {

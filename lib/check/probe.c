@@ -232,7 +232,7 @@ static int await_answer(struct way *way, unsigned int i, uint64_t deadline_ns)
 	return -ETIMEDOUT;
 }
 
-static void note(struct inc_probed *out, uint64_t ns)
+void inc_probed_note(struct inc_probed *out, uint64_t ns)
 {
 	out->least_ns = !out->received || ns < out->least_ns ? ns : out->least_ns;
 	out->most_ns = ns > out->most_ns ? ns : out->most_ns;
@@ -254,7 +254,7 @@ static int exchange(struct way *way, struct inc_probed *out, struct inc_err *err
 	if (ret)
 		return inc_err_set(err, -ret, "send: %s", strerror(-ret));
 	if (!await_answer(way, i, sent_at_ns + wait_ns))
-		note(out, inc_now_ns() - sent_at_ns);
+		inc_probed_note(out, inc_now_ns() - sent_at_ns);
 	return 0;
 }
 
@@ -297,13 +297,13 @@ unsigned int inc_neighbours_read(const char *ifname, struct inc_neighbour_entry 
 	return found;
 }
 
-/* A neighbour that is examined. */
+/* A neighbour while it is examined. */
 struct neighbour {
 	struct inc_findings *f;
 	const char *where;
 	const struct inc_adapter *adapter;
 	struct inc_probe probe;
-	char who[64]; /* its name and its address */
+	char who[INC_CHECK_PEER_TEXT];
 };
 
 /* Probes with packets of a size. Returns their number that were answered, or -errno. */
@@ -319,11 +319,9 @@ static int answered(struct neighbour *n, unsigned int packets, unsigned int byte
 	return ret ?: (int)out->received;
 }
 
-/* Writes the round-trip times of packets that were answered. */
-#define ROUND_TRIP_TEXT 80
-static const char *round_trip(const struct inc_probed *seen, char text[ROUND_TRIP_TEXT])
+const char *inc_round_trip(const struct inc_probed *seen, char text[INC_ROUND_TRIP_TEXT])
 {
-	snprintf(text, ROUND_TRIP_TEXT, "round trip %.3f/%.3f/%.3f ms (least/mean/most)",
+	snprintf(text, INC_ROUND_TRIP_TEXT, "round trip %.3f/%.3f/%.3f ms (least/mean/most)",
 		 seen->least_ns / 1e6, seen->mean_ns / 1e6, seen->most_ns / 1e6);
 	return text;
 }
@@ -331,7 +329,7 @@ static const char *round_trip(const struct inc_probed *seen, char text[ROUND_TRI
 /* Examines loss and round-trip time. Returns whether the neighbour answers. */
 static bool inspect_answers(struct neighbour *n, bool must_answer)
 {
-	char text[ROUND_TRIP_TEXT];
+	char text[INC_ROUND_TRIP_TEXT];
 	struct inc_probed seen;
 	struct inc_err err;
 	const int ret = answered(n, PACKETS, SMALL_BYTES, false, &seen, &err);
@@ -357,7 +355,7 @@ static bool inspect_answers(struct neighbour *n, bool must_answer)
 			     n->adapter->name);
 	else
 		inc_find(n->f, INC_FINDING_OK, n->where, "answers", "%s: %u of %u packets, %s",
-			 n->who, seen.received, seen.sent, round_trip(&seen, text));
+			 n->who, seen.received, seen.sent, inc_round_trip(&seen, text));
 	return ret > 0;
 }
 
@@ -418,7 +416,7 @@ static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 {
 	const bool veth = !strcmp(n->adapter->driver, "veth");
 	struct inc_probed seen;
-	char text[ROUND_TRIP_TEXT];
+	char text[INC_ROUND_TRIP_TEXT];
 	struct inc_finding *bad;
 	struct inc_err err;
 	const int ret = answered(n, PACKETS, bytes, true, &seen, &err);
@@ -429,7 +427,7 @@ static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 	} else if (seen.received == seen.sent) {
 		inc_find(n->f, INC_FINDING_OK, n->where, "redirect",
 			 "%s: %u of %u packets that XDP redirects arrive, %s", n->who,
-			 seen.received, seen.sent, round_trip(&seen, text));
+			 seen.received, seen.sent, inc_round_trip(&seen, text));
 	} else {
 		bad = inc_find(n->f, INC_FINDING_PROBLEM, n->where, "redirect",
 			       "%s: of %u packets that XDP redirects to it %u are lost", n->who,
@@ -442,35 +440,40 @@ static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 	}
 }
 
-void inc_inspect_neighbour(struct inc_findings *f, const char *where, const struct inc_adapter *a,
-			   struct in_addr own, struct in_addr peer, const char *peer_name,
-			   enum inc_adapter_use use, bool must_answer)
+void inc_check_peer_write(const struct inc_check_peer *peer, char text[INC_CHECK_PEER_TEXT])
+{
+	char ip[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &peer->ip, ip, sizeof(ip));
+	if (*peer->name)
+		snprintf(text, INC_CHECK_PEER_TEXT, "%.32s (%s)", peer->name, ip);
+	else
+		snprintf(text, INC_CHECK_PEER_TEXT, "%s", ip);
+}
+
+bool inc_inspect_neighbour(struct inc_findings *f, const char *where, const struct inc_adapter *a,
+			   const struct inc_check_peer *peer, enum inc_adapter_use use,
+			   bool must_answer)
 {
 	struct neighbour n = {
 		.f = f,
 		.where = where,
 		.adapter = a,
-		.probe = {.ifname = a->name, .own = own, .peer = peer},
+		.probe = {.ifname = a->name, .own = peer->own, .peer = peer->ip},
 	};
-	char ip[INET_ADDRSTRLEN];
 	unsigned int bytes;
 
-	inet_ntop(AF_INET, &peer, ip, sizeof(ip));
-	if (*peer_name)
-		snprintf(n.who, sizeof(n.who), "%.32s (%s)", peer_name, ip);
-	else
-		snprintf(n.who, sizeof(n.who), "%s", ip);
+	inc_check_peer_write(peer, n.who);
 	if (!inspect_answers(&n, must_answer))
-		return;
+		return false;
 	inspect_udp(&n);
 	bytes = inspect_size(&n);
-	if (use == INC_ADAPTER_PASSTHROUGH && !inc_adapter_shows_xmit(a)) {
+	/* a packet of the test run must fit a page with its headroom */
+	if (use == INC_ADAPTER_PASSTHROUGH && !inc_adapter_shows_xmit(a))
 		inc_find(f, INC_FINDING_SKIPPED, where, "redirect",
 			 "%s: the driver sends no redirected packets before inc-switchd runs",
 			 n.who);
-		return;
-	}
-	/* a packet of the test run must fit a page with its headroom */
-	if (use == INC_ADAPTER_PASSTHROUGH && bytes)
+	else if (use == INC_ADAPTER_PASSTHROUGH && bytes)
 		inspect_redirect(&n, bytes < REDIRECT_BYTES ? bytes : REDIRECT_BYTES);
+	return true;
 }
