@@ -13,6 +13,8 @@
 #include "hostlib/src/endpoint.h"
 
 #define BUFFER_BYTES (4 << 20) /* size of a soft device's socket buffer in each direction */
+/* After this time without a result the interface's MTU may be the cause. */
+#define MTU_LOOK_NS INC_NSEC_PER_SEC
 
 /* ---- reports of the channel ---- */
 
@@ -219,6 +221,7 @@ int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_p
 {
 	int ret = 0;
 
+	ep->payload = peer->payload;
 	if (ep->by_path)
 		ret = inccl_path_check(ep->ops->fd(ep->dev, NULL), ep->addr, peer->end.ip,
 				       peer->payload, err);
@@ -246,6 +249,47 @@ void inccl_endpoint_unmap(struct inccl_endpoint *ep, struct inc_channel_region *
 	ep->ops->unmap(ep->dev, region);
 }
 
+/* ---- the interface's MTU ---- */
+
+/* Looks whether the interface has become too small for the messages under way. A veth drops what is
+ * longer than its MTU. The endpoint fails if a contribution is too long, because the kernel would
+ * refuse to send it again. A result that is too long may nevertheless arrive at a NIC. */
+static void look_at_mtu(struct inccl_endpoint *ep)
+{
+	const uint32_t sent = inc_min(ep->longest_sent, ep->payload);
+	const uint32_t result = inc_min(ep->longest_result, ep->payload);
+	char why[160];
+
+	/* the advice is the MTU for a full payload, because later messages may be longer */
+	if (inc_channel_shrank(ep->addr, sent, why, sizeof(why))) {
+		inc_channel_shrank(ep->addr, ep->payload, why, sizeof(why));
+		ep->failed = EMSGSIZE;
+		snprintf(ep->error, sizeof(ep->error), "its results may be lost: %s", why);
+	} else if (!ep->noted_mtu && inc_channel_shrank(ep->addr, result, why, sizeof(why))) {
+		ep->noted_mtu = true;
+		ep->log(ep->log_ctx, "results may be lost: %s", why);
+	}
+}
+
+/* Looks at the interface's MTU if no result has arrived for MTU_LOOK_NS, and then at the same
+ * interval. */
+static void check_mtu(struct inccl_endpoint *ep)
+{
+	const bool waits = ep->posted != ep->completed;
+	uint64_t now_ns;
+
+	if (waits && ep->look_at_ns && ep->looked_completed == ep->completed) {
+		now_ns = inc_now_ns();
+		if (now_ns < ep->look_at_ns)
+			return;
+		look_at_mtu(ep);
+		ep->look_at_ns = now_ns + MTU_LOOK_NS;
+		return;
+	}
+	ep->looked_completed = ep->completed;
+	ep->look_at_ns = waits ? inc_now_ns() + MTU_LOOK_NS : 0;
+}
+
 /* ---- messages ---- */
 
 uint64_t inccl_endpoint_under_way(const struct inccl_endpoint *ep)
@@ -264,8 +308,13 @@ int inccl_endpoint_post(struct inccl_endpoint *ep, const struct inc_channel_exch
 		ep->ops->progress(ep->dev);
 		return ep->failed ? -ep->failed : ret;
 	}
-	ep->posted += !ret;
-	return ret;
+	if (ret)
+		return ret;
+	if (ep->posted++ == ep->completed)
+		ep->longest_sent = ep->longest_result = 0;
+	ep->longest_sent = inc_max(ep->longest_sent, x->send_len);
+	ep->longest_result = inc_max(ep->longest_result, x->recv_len);
+	return 0;
 }
 
 int inccl_endpoint_flush(struct inccl_endpoint *ep)
@@ -288,10 +337,14 @@ int inccl_endpoint_arm(struct inccl_endpoint *ep, int *fd, short *events, uint64
 {
 	if (!ep->failed && ep->ops->arm(ep->dev) && !ep->failed)
 		return 1;
+	if (!ep->failed && ep->by_path)
+		check_mtu(ep);
 	if (ep->failed)
 		return -ep->failed;
 	*fd = ep->ops->fd(ep->dev, events);
 	*deadline_ns = ep->ops->deadline_ns(ep->dev);
+	if (ep->look_at_ns && ep->look_at_ns < *deadline_ns)
+		*deadline_ns = ep->look_at_ns;
 	return 0;
 }
 

@@ -79,8 +79,9 @@ struct inccl_endpoint {
 	const struct inc_channel_ops *ops; /* functions of dev and ch */
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
-	uint32_t addr; /* own address, network order */
-	bool by_path;  /* the device has no limit of the payload, so the path has one */
+	uint32_t addr;    /* own address, network order */
+	bool by_path;     /* the device has no limit of the payload, so the path has one */
+	uint32_t payload; /* payload bytes of a packet, as agreed with the switch */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 	uint64_t posted; /* messages that post() has accepted */
@@ -89,6 +90,12 @@ struct inccl_endpoint {
 	uint64_t completed;
 	/* number of messages that the peer has, counted from the first one without a gap */
 	uint64_t acknowledged;
+	/* The longest contribution and the longest result of the messages under way. */
+	uint32_t longest_sent, longest_result;
+	/* Time of the next look at the interface's MTU, because results are missing; 0: none is.
+	 * looked_completed: `completed` when that time was set. */
+	uint64_t look_at_ns, looked_completed;
+	bool noted_mtu;  /* the log has reported that results do not fit the interface */
 	int failed;      /* 0, or a positive errno: the endpoint has failed for good */
 	char error[256]; /* why */
 	/* The endpoint has failed because ranks have called different collectives (NAK 63). The

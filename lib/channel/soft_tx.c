@@ -339,33 +339,38 @@ static void name_interface(uint32_t ip, char name[IF_NAMESIZE])
 	freeifaddrs(list);
 }
 
+bool inc_channel_shrank(uint32_t ip, uint32_t payload, char *buf, size_t size)
+{
+	const unsigned int need = INC_MAX_OVERHEAD + payload;
+	char name[IF_NAMESIZE];
+	unsigned int mtu;
+
+	name_interface(ip, name);
+	mtu = *name ? inc_interface_mtu(name) : 0;
+	if (!mtu || mtu >= need)
+		return false;
+	snprintf(buf, size,
+		 "%s has MTU %u now, and payload %u needs %u (ip link set dev %s mtu %u)", name,
+		 mtu, payload, need, name, need);
+	return true;
+}
+
 /* Breaks a channel whose packets the kernel refuses to send. A packet is too long if the MTU of the
  * interface, or of the route, has become smaller. */
 static void lose_unsent(struct soft_channel *ch)
 {
-	const unsigned int need = INC_MAX_OVERHEAD + ch->payload;
+	const uint32_t own_ip = ch->own_ip ?: soft_device_of(ch)->own_ip.s_addr;
 	const int error = ch->tx.failed;
-	char name[IF_NAMESIZE];
-	unsigned int mtu;
+	char why[160];
 
-	if (error != EMSGSIZE) {
-		inc_soft_lose(ch, INC_CHANNEL_CUT, error, "cannot be sent to: %s",
-			      strerrordesc_np(error));
-		return;
-	}
-	name_interface(ch->own_ip ?: soft_device_of(ch)->own_ip.s_addr, name);
-	mtu = *name ? inc_interface_mtu(name) : 0;
-	if (mtu && mtu < need)
-		inc_soft_lose(ch, INC_CHANNEL_CUT, error,
-			      "cannot be sent to: %s has MTU %u now, and payload %u needs %u (ip "
-			      "link set dev %s mtu %u)",
-			      name, mtu, ch->payload, need, name, need);
-	else
-		inc_soft_lose(
-			ch, INC_CHANNEL_CUT, error,
-			"cannot be sent to: the route to it has a smaller MTU now than the %u "
-			"that payload %u needs (ip route get ADDRESS)",
-			need, ch->payload);
+	if (error != EMSGSIZE)
+		snprintf(why, sizeof(why), "%s", strerrordesc_np(error));
+	else if (!inc_channel_shrank(own_ip, ch->payload, why, sizeof(why)))
+		snprintf(why, sizeof(why),
+			 "the route to it has a smaller MTU now than the %u that payload %u needs "
+			 "(ip route get ADDRESS)",
+			 INC_MAX_OVERHEAD + ch->payload, ch->payload);
+	inc_soft_lose(ch, INC_CHANNEL_CUT, error, "cannot be sent to: %s", why);
 }
 
 /* Ends a channel's part of a turn (soft_priv.h). If packets could not be sent, because the socket
