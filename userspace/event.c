@@ -354,12 +354,14 @@ void inc_event_notice(void *arg, const struct inc_msg_event *notice)
 	spread(d, &event);
 }
 
-void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text)
+void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind,
+		    const struct inc_engine_port *port, const char *text)
 {
 	struct inc_msg_event event = {.kind = kind};
 
 	inc_warn("%s: %s", inc_event_info[kind].name, text);
 	snprintf(event.message, sizeof(event.message), "%s", text);
+	snprintf(event.port, sizeof(event.port), "%s", port->given);
 	stamp(d, &event);
 	spread(d, &event);
 }

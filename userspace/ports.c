@@ -138,9 +138,9 @@ static void report(struct inc_daemon *d, const struct inc_engine_port *port,
 
 	if (port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) {
 		snprintf(text, sizeof(text), "port %s is back", port->name);
-		inc_event_port(d, INC_EVENT_KIND_PORT_BACK, text);
+		inc_event_port(d, INC_EVENT_KIND_PORT_BACK, port, text);
 	} else if (strcmp(port->reason, was->reason) != 0) {
-		inc_event_port(d, INC_EVENT_KIND_PORT_LOST, port->reason);
+		inc_event_port(d, INC_EVENT_KIND_PORT_LOST, port, port->reason);
 	}
 }
 

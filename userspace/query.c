@@ -81,8 +81,10 @@ json_t *inc_query_port_list(struct inc_daemon *d, bool given)
 		addrs = NULL;
 	for (i = 0; i < d->n_ports; i++) {
 		object = inc_interface_json(d->port[i].name, addrs);
-		if (given)
+		if (given) {
 			json_object_set_new(object, "name", json_string(d->port[i].given));
+			json_object_set_new(object, "reason", json_string(d->port[i].reason));
+		}
 		json_array_append_new(list, object);
 	}
 	if (addrs)
@@ -270,6 +272,32 @@ static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, 
 	return each_comm(d, page, add_communicator, json_array());
 }
 
+/* Returns a text that names what is wrong with a port, or "". */
+static const char *trouble_of(const struct inc_daemon *d, const char *name)
+{
+	const struct inc_engine_port *port = inc_ports_find(d, name);
+	const char *troubles[INC_MAX_PORTS];
+
+	if (!port || *port->reason)
+		return port ? port->reason : "";
+	inc_events_by_port(d, troubles);
+	inc_configured_by_port(d, troubles);
+	return troubles[port - d->port] ?: "";
+}
+
+/* A peer whose packets are missing, and what is wrong with the port that leads to it. */
+static json_t *missing_json(const struct inc_daemon *d, const struct inc_engine_conn *conn,
+			    uint64_t waited_ms)
+{
+	json_t *object = conn->up ? json_pack("{s:b}", "up", true)
+				  : json_pack("{s:I}", "rank", (json_int_t)conn->rank);
+
+	json_object_set_new(object, "since_ms", count(waited_ms));
+	json_object_set_new(object, "port", json_string(conn->port));
+	json_object_set_new(object, "reason", json_string(trouble_of(d, conn->port)));
+	return object;
+}
+
 /* Adds to the answer the oldest incomplete chunk of a communicator, with the children that have
  * contributed to it and those that have not. */
 static void add_waiting(const struct inc_daemon *d, const struct inc_comm_at *at, json_t *list)
@@ -282,18 +310,13 @@ static void add_waiting(const struct inc_daemon *d, const struct inc_comm_at *at
 
 	if (!e->ops->waiting(e, at->place, &w))
 		goto none;
-	for (c = 0; c < at->comm.children; c++) {
+	for (c = 0; c < at->comm.connections; c++) {
 		e->ops->conn(e, at->place, c, &conn);
-		if (w.arrived >> c & 1)
+		if (!conn.up && w.arrived >> c & 1)
 			json_array_append_new(arrived, json_integer(conn.rank));
-		else
-			json_array_append_new(missing,
-					      json_pack("{s:I, s:o}", "rank", (json_int_t)conn.rank,
-							"since_ms", count(w.waited_ms)));
+		else if (!conn.up || w.up)
+			json_array_append_new(missing, missing_json(d, &conn, w.waited_ms));
 	}
-	if (w.up)
-		json_array_append_new(missing, json_pack("{s:b, s:o}", "up", true, "since_ms",
-							 count(w.waited_ms)));
 	json_array_append_new(list,
 			      json_pack("{s:I, s:o, s:O, s:O}", "communicator",
 					(json_int_t)at->comm.communicator, "chunk", count(w.chunk),
@@ -320,6 +343,7 @@ static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct 
 
 static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
+	inc_ports_check(d);
 	return each_comm(d, page, add_waiting, json_array());
 }
 

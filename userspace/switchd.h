@@ -207,7 +207,8 @@ void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, js
 void inc_event_notice(void *arg, const struct inc_msg_event *event);
 /* Does the same as inc_event_notice() for an event that is about a port alone, and about no
  * communicator. */
-void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind, const char *text);
+void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind,
+		    const struct inc_engine_port *port, const char *text);
 int inc_events_open(struct inc_daemon *d);
 void inc_events_close(struct inc_daemon *d);
 /* Whether the failure that an event reports still holds. */

@@ -223,6 +223,8 @@ void inc_comm_on_wait(void *comm);
 /* Prints the ranks, or the switch, for which the communicator waits while it is created. Returns
  * false if it waits for none, or only for the answers of connected switches. */
 bool inc_comm_describe_wait(const struct inc_comm *comm, char *buf, size_t size);
+/* Prints which ports are down of those that lead to these ranks' hosts, or "". */
+void inc_comm_print_down(const struct inc_comm *comm, char *buf, size_t size);
 
 /* Handles message failed, by which a member reports a failure. wrong and why are the same as for
  * inc_comm_ask(). */

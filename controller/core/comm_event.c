@@ -286,11 +286,17 @@ static void take_end(struct inc_core_switch *sw, uint32_t number)
 		inc_orphan_ended(sw, number);
 }
 
-/* Logs a switch's event about one of its ports. If a communicator ends with the port, another event
- * reports that. */
-static void report_port(const struct inc_core_switch *sw, const struct inc_msg_event *said)
+/* Logs a switch's event about one of its ports, and notes whether the port is down. If a
+ * communicator ends with the port, another event reports that. */
+static void report_port(struct inc_core_switch *sw, const struct inc_msg_event *said)
 {
 	const struct inc_event_info *info = &inc_event_info[said->kind];
+	const int port =
+		inc_topology_port_by_name(&sw->core->topo->switches[sw->index], said->port);
+
+	if (port >= 0)
+		snprintf(sw->ports[port].down, sizeof(sw->ports[port].down), "%.159s",
+			 said->kind == INC_EVENT_KIND_PORT_LOST ? said->message : "");
 
 	if (info->about == INC_EVENT_ABOUT_PORT)
 		inc_warn("switch %s: %s: %s", inc_switch_name(sw), info->name, said->message);

@@ -217,6 +217,42 @@ static bool waits(const struct inc_comm *comm, unsigned int rank)
 	       (comm->phase == COMM_CONFIGURED ? m->ready : m->asked);
 }
 
+static bool has_no_rank(const void *arg, unsigned int host)
+{
+	const struct inc_group *group = arg;
+	unsigned int rank = 0;
+
+	while (rank < group->world_size &&
+	       (!group->members[rank].present ||
+		!inc_same_host(group->core, group->members[rank].host, host)))
+		rank++;
+	return rank == group->world_size;
+}
+
+void inc_group_print_down(const struct inc_group *group, char *buf, size_t size)
+{
+	inc_switches_print_down(group->core, has_no_rank, group, buf, size);
+}
+
+static bool has_missing_rank(const void *arg, unsigned int host)
+{
+	const struct inc_comm *comm = arg;
+	const struct inc_group *group = comm->group;
+	unsigned int rank = 0;
+
+	while (rank < group->world_size &&
+	       ((comm->phase == COMM_CONFIGURED ? comm->members[rank].ready
+						: comm->members[rank].asked) ||
+		!inc_same_host(group->core, group->members[rank].host, host)))
+		rank++;
+	return rank < group->world_size;
+}
+
+void inc_comm_print_down(const struct inc_comm *comm, char *buf, size_t size)
+{
+	inc_switches_print_down(comm->group->core, has_missing_rank, comm, buf, size);
+}
+
 bool inc_comm_describe_wait(const struct inc_comm *comm, char *buf, size_t size)
 {
 	const bool is_ready = comm->phase == COMM_CONFIGURED;
@@ -243,12 +279,14 @@ void inc_comm_on_wait(void *arg)
 	struct inc_comm *comm = arg;
 	const unsigned int waited_s = inc_core_wait_go_on(&comm->wait);
 	const struct inc_group *group = comm->group;
-	char missing[340], text[480];
+	char missing[340], down[INC_DOWN_TEXT], text[700];
 
 	if (!inc_comm_describe_wait(comm, missing, sizeof(missing)))
 		return;
-	snprintf(text, sizeof(text), "communicator %u of job %s has waited %u s for %s",
-		 inc_channel_comm(comm->index), group->job, waited_s, missing);
+	inc_comm_print_down(comm, down, sizeof(down));
+	snprintf(text, sizeof(text), "communicator %u of job %s has waited %u s for %s%s%s",
+		 inc_channel_comm(comm->index), group->job, waited_s, missing, *down ? "; " : "",
+		 down);
 	inc_info("group %u: %s", group->number, text);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		if (waits(comm, rank))

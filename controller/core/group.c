@@ -111,7 +111,7 @@ static void on_timeout(void *arg)
 {
 	struct inc_group *group = arg;
 	struct inc_err why;
-	char ranks[400];
+	char ranks[400], down[INC_DOWN_TEXT];
 
 	if (group->phase == GROUP_RESTORED || group->phase == GROUP_RETURNING) {
 		inc_group_settle(group);
@@ -122,8 +122,9 @@ static void on_timeout(void *arg)
 		return;
 	}
 	inc_group_list_absent(group, ranks, sizeof(ranks));
-	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms", ranks,
-		    group->core->opt.group_timeout_ms);
+	inc_group_print_down(group, down, sizeof(down));
+	inc_err_set(&why, ETIMEDOUT, "%.200s did not come within %u ms%s%s", ranks,
+		    group->core->opt.group_timeout_ms, *down ? "; " : "", down);
 	inc_group_record_failure(group, 0, why.msg);
 	dissolve(group, ETIMEDOUT, &why);
 }
@@ -133,10 +134,12 @@ static void on_wait(void *arg)
 {
 	struct inc_group *group = arg;
 	const unsigned int waited_s = inc_core_wait_go_on(&group->wait);
-	char ranks[300], text[400];
+	char ranks[300], down[INC_DOWN_TEXT], text[640];
 
 	inc_group_list_absent(group, ranks, sizeof(ranks));
-	snprintf(text, sizeof(text), "job %s has waited %u s for %s", group->job, waited_s, ranks);
+	inc_group_print_down(group, down, sizeof(down));
+	snprintf(text, sizeof(text), "job %s has waited %u s for %s%s%s", group->job, waited_s,
+		 ranks, *down ? "; " : "", down);
 	inc_info("group %u: %s", group->number, text);
 	for (unsigned int rank = 0; rank < group->world_size; rank++) {
 		if (group->members[rank].client)

@@ -185,6 +185,9 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 		    const void *arg, char *buf, size_t size);
 /* Prints the ranks of the group that have not joined. */
 void inc_group_list_absent(const struct inc_group *group, char *buf, size_t size);
+/* Prints which ports are down of those that lead to hosts without a rank of the group, or "". A
+ * missing rank may be behind one. (comm_report.c) */
+void inc_group_print_down(const struct inc_group *group, char *buf, size_t size);
 
 /* ---- leader.c ---- */
 

@@ -191,6 +191,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p)
 		has->mtu = said->mtu ?: has->mtu; /* a hello without an MTU has 0 here */
 		has->has_mac = said->has_mac;
 		memcpy(has->mac, said->mac, sizeof(has->mac));
+		memcpy(has->down, said->reason, sizeof(has->down));
 		found = strcmp(said->ip, ip) == 0;
 	}
 	return found;
@@ -217,6 +218,45 @@ void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int p, cha
 	else
 		snprintf(buf, size, "incctl ports %s and the log of inc-switchd have the reason",
 			 inc_switch_name(sw));
+}
+
+/* Returns the first wanted host behind a port, or -1. The hosts of a subnet may not exist, so they
+ * are not wanted. */
+static int wanted_behind(const struct inc_topo_port *port,
+			 bool (*wanted)(const void *arg, unsigned int host), const void *arg)
+{
+	for (unsigned int k = 0; k < port->n_peers; k++) {
+		if (!port->peers[k].to_switch && wanted(arg, port->peers[k].index))
+			return port->peers[k].index;
+	}
+	return -1;
+}
+
+void inc_switches_print_down(const struct inc_core *core,
+			     bool (*wanted)(const void *arg, unsigned int host), const void *arg,
+			     char *buf, size_t size)
+{
+	unsigned int n = 0;
+	size_t used = 0;
+
+	*buf = '\0';
+	for (unsigned int s = 0; s < core->topo->n_switches; s++) {
+		const struct inc_core_switch *sw = core->switches[s];
+		const struct inc_topo_switch *topo = &core->topo->switches[s];
+
+		for (unsigned int p = 0; sw->connected && p < topo->n_ports; p++) {
+			const int host = *sw->ports[p].down
+						 ? wanted_behind(&topo->ports[p], wanted, arg)
+						 : -1;
+
+			if (host < 0 || used >= size || n++ == 2)
+				continue;
+			used += snprintf(buf + used, size - used,
+					 "%sswitch %s: %s, and %s is behind it", used ? "; " : "",
+					 topo->name, sw->ports[p].down,
+					 core->topo->hosts[host].name);
+		}
+	}
 }
 
 /* Reads the ports of a switch from its hello, and logs the ports of the topology's file that the

@@ -23,6 +23,7 @@ struct inc_core_event;
 struct inc_core_port {
 	unsigned int mtu; /* MTU of the port; that of the topology if the hello names none */
 	bool lacking;     /* the hello has no such port, which is logged once */
+	char down[INC_CONTROL_DOWN_LEN]; /* why the switch cannot use it; "": it can */
 	bool has_mac;
 	uint8_t mac[6];
 	/* Largest packet and message in bytes that the port's endpoint of each kind accepts in
@@ -104,6 +105,12 @@ const char *inc_switch_name(const struct inc_core_switch *sw);
 /* Prints what a port of the topology lacks by the switch's last hello, and the remedy. */
 void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int port, char *buf,
 			   size_t size);
+#define INC_DOWN_TEXT 200 /* size of the buffers for this text */
+/* Prints the ports that connected switches cannot use, of those that lead to hosts for which
+ * wanted() returns true, or "". At most two are named. */
+void inc_switches_print_down(const struct inc_core *core,
+			     bool (*wanted)(const void *arg, unsigned int host), const void *arg,
+			     char *buf, size_t size);
 /* Makes trees avoid the switch for a while if they can, because it is full and has refused a
  * communicator. */
 void inc_switch_avoid(struct inc_core_switch *sw);

@@ -99,6 +99,8 @@ static void print_missing(const json_t *missing)
 		if (json_object_get(m, "since_ms"))
 			printf(" since %.1f s",
 			       json_number_value(json_object_get(m, "since_ms")) / 1e3);
+		if (*incctl_text(m, "reason"))
+			printf(": %s", incctl_text(m, "reason"));
 	}
 }
 
@@ -160,11 +162,13 @@ size_t incctl_print_group_waits(const json_t *groups)
 		json_array_foreach (json_object_get(group, "waits"), k, wait) {
 			if (json_object_get(wait, "comm"))
 				printf("communicator %lld of ", incctl_number(wait, "comm"));
-			printf("group %lld of job %s waits for %s%s since %.1f s\n",
+			printf("group %lld of job %s waits for %s%s since %.1f s%s%s\n",
 			       incctl_number(group, "group"), incctl_text(group, "job"),
 			       incctl_text(wait, "for"),
 			       json_object_get(wait, "comm") ? "" : " to join",
-			       incctl_number(wait, "since_ms") / 1e3);
+			       incctl_number(wait, "since_ms") / 1e3,
+			       *incctl_text(wait, "reason") ? "; " : "",
+			       incctl_text(wait, "reason"));
 			n++;
 		}
 	}

@@ -286,13 +286,15 @@ static void print_group_waits(struct inc_ctl *ctl, unsigned int *n, FILE *out)
 {
 	const struct inc_group *group;
 	const struct inc_comm *comm;
-	char text[340];
+	char text[340], down[INC_DOWN_TEXT];
 
 	LIST_FOREACH (group, &ctl->core.groups, entry) {
 		if (group->phase == GROUP_FORMING) {
 			inc_group_list_absent(group, text, sizeof(text));
+			inc_group_print_down(group, down, sizeof(down));
 			wait_entry(out, n, waited_ms(ctl, &group->wait),
-				   "job %s waits for %s to join", group->job, text);
+				   "job %s waits for %s to join%s%s", group->job, text,
+				   *down ? "; " : "", down);
 		}
 		LIST_FOREACH (comm, &group->comms, entry) {
 			if (inc_comm_describe_wait(comm, text, sizeof(text)))
@@ -322,7 +324,8 @@ static void print_missing(const struct inc_page *page, const char *sw, const jso
 
 	json_array_foreach (json_object_get(entry, "missing"), i, missing) {
 		const char *peer = inc_ctl_text(missing, "peer"),
-			   *host = inc_ctl_text(missing, "host");
+			   *host = inc_ctl_text(missing, "host"),
+			   *reason = inc_ctl_text(missing, "reason");
 		const json_int_t ms = json_integer_value(json_object_get(missing, "since_ms"));
 		char who[80];
 
@@ -335,9 +338,9 @@ static void print_missing(const struct inc_page *page, const char *sw, const jso
 			snprintf(who, sizeof(who), "rank %lld",
 				 (long long)json_integer_value(json_object_get(missing, "rank")));
 		wait_entry(out, n, ms,
-			   "switch %s waits for %s%s%s%s in communicator %lld of job %s", sw, who,
-			   *host ? " (" : "", host, *host ? ")" : "", (long long)communicator,
-			   inc_ctl_text(entry, "job"));
+			   "switch %s waits for %s%s%s%s in communicator %lld of job %s%s%s", sw,
+			   who, *host ? " (" : "", host, *host ? ")" : "", (long long)communicator,
+			   inc_ctl_text(entry, "job"), *reason ? ": " : "", reason);
 	}
 }
 

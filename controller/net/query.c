@@ -65,30 +65,32 @@ static json_t *nics_out_json(const struct inc_member *m)
 	return list;
 }
 
-static json_t *wait_json(struct inc_ctl *ctl, const struct inc_core_wait *wait, const char *of)
+static json_t *wait_json(struct inc_ctl *ctl, const struct inc_core_wait *wait, const char *of,
+			 const char *reason)
 {
-	const uint64_t now_ns = inc_timeouts_now_ns(&ctl->timeouts);
+	const uint64_t waited_ns = inc_timeouts_now_ns(&ctl->timeouts) - wait->began_at_ns;
 
-	return json_pack("{s:s, s:I}", "for", of, "since_ms",
-			 (json_int_t)((now_ns - wait->began_at_ns) / INC_NSEC_PER_MSEC));
+	return json_pack("{s:s, s:I, s:s}", "for", of, "since_ms",
+			 (json_int_t)(waited_ns / INC_NSEC_PER_MSEC), "reason", reason);
 }
 
-/* Lists what the group waits for while its ranks come together, and its communicators while they
- * are created. */
+/* Lists what a group waits for to form, and its communicators to be created. */
 static json_t *waits_json(struct inc_ctl *ctl, const struct inc_group *group)
 {
 	const struct inc_comm *comm;
 	json_t *list = json_array(), *wait;
-	char text[340];
+	char text[340], down[INC_DOWN_TEXT];
 
 	if (group->phase == GROUP_FORMING) {
 		inc_group_list_absent(group, text, sizeof(text));
-		json_array_append_new(list, wait_json(ctl, &group->wait, text));
+		inc_group_print_down(group, down, sizeof(down));
+		json_array_append_new(list, wait_json(ctl, &group->wait, text, down));
 	}
 	LIST_FOREACH (comm, &group->comms, entry) {
 		if (!inc_comm_describe_wait(comm, text, sizeof(text)))
 			continue;
-		wait = wait_json(ctl, &comm->wait, text);
+		inc_comm_print_down(comm, down, sizeof(down));
+		wait = wait_json(ctl, &comm->wait, text, down);
 		json_object_set_new(wait, "comm", json_integer(inc_channel_comm(comm->index)));
 		json_array_append_new(list, wait);
 	}

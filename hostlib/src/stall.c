@@ -93,11 +93,13 @@ static void report_wait(struct inccl_communicator *comm, uint64_t now_ns)
 	if (!logs_for_all(comm))
 		return;
 	comm->ep->ops->describe(comm->ep->ch, what, sizeof(what));
-	inccl_log_line(
-		comm->group->log, "waiting: communicator %lld of job %s has waited %llu s: %s%s",
-		comm->number, comm->group->job,
-		(unsigned long long)((now_ns - waits_since_ns(comm)) / INC_NSEC_PER_SEC), what,
-		inccl_node_needs_network(comm->group) ? "; incctl waiting names the rank" : "");
+	inccl_log_line(comm->group->log,
+		       "waiting: communicator %lld of job %s has waited %llu s: %s%s%s%s",
+		       comm->number, comm->group->job,
+		       (unsigned long long)((now_ns - waits_since_ns(comm)) / INC_NSEC_PER_SEC),
+		       what, *comm->notice ? "; " : "", comm->notice,
+		       inccl_node_needs_network(comm->group) ? "; incctl waiting names the rank"
+							     : "");
 }
 
 /* Whether the peer has answered nothing for too long, although the same was sent to it again and

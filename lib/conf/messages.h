@@ -42,6 +42,7 @@ struct json_t; /* a JSON value; the library jansson defines this struct */
 #define INC_CONTROL_TRANSPORT_LEN 16  /* size of a transport's name */
 #define INC_CONTROL_PORT_LEN      16  /* size of a port's name */
 #define INC_CONTROL_REASON_LEN    120 /* size of the reason why a member does not use a NIC */
+#define INC_CONTROL_DOWN_LEN      160 /* size of the reason why a port cannot be used */
 #define INC_CONTROL_TREE_LEN      160
 #define INC_CONTROL_CHOICE_LEN    80  /* size of the reason why a mode was chosen */
 #define INC_CONTROL_SLOW_LEN      480 /* size of an advice about slow modes */
