@@ -65,6 +65,7 @@ void inccl_log_put(struct inccl_log *log)
 	inccl_log_deliver(log);
 	pthread_cond_destroy(&log->delivered);
 	pthread_mutex_destroy(&log->lock);
+	free(log->device_line);
 	free(log);
 }
 
@@ -78,6 +79,7 @@ void inccl_log_abandon(struct inccl_log *log)
 		log->first = entry->next;
 		free(entry);
 	}
+	free(log->device_line);
 	free(log);
 }
 
@@ -125,13 +127,31 @@ void inccl_log_line(struct inccl_log *log, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Whether the last line of a device was the same. Otherwise this one is the last one now. */
+static bool is_again(struct inccl_log *log, const char *line)
+{
+	bool again;
+
+	pthread_mutex_lock(&log->lock);
+	again = log->device_line && !strcmp(log->device_line, line);
+	if (!again) {
+		free(log->device_line);
+		log->device_line = strdup(line);
+	}
+	pthread_mutex_unlock(&log->lock);
+	return again;
+}
+
 void inccl_log_forward(void *log, const char *fmt, ...)
 {
+	char line[sizeof(((struct inccl_log_entry *)NULL)->line)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	log_va(log, fmt, ap);
+	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
+	if (!is_again(log, line))
+		inccl_log_line(log, "%s", line);
 }
 
 /* Removes the oldest line from the log's queue, and returns it; NULL if there is none. Called under

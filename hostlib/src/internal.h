@@ -45,13 +45,13 @@
 
 /* Log of a group. The groups of splits and duplicates of its communicators use the same log. */
 struct inccl_log {
-	/* the caller's log function; NULL: lines are dropped */
-	void (*fn)(void *ctx, const char *line);
+	void (*fn)(void *ctx, const char *line); /* the caller's; NULL: lines are dropped */
 	void *ctx;
 	unsigned int owners;
 	pthread_mutex_t lock; /* The innermost of all locks. It is not held while fn runs. */
 	struct inccl_log_entry *first, **last;
-	bool waiting; /* lines are queued; threads also read this flag without the lock */
+	char *device_line; /* the last line of a device; NULL: there was none */
+	bool waiting;      /* lines are queued; threads also read this flag without the lock */
 	bool delivering;
 	bool ended; /* the caller's function must not be called any more */
 	pthread_cond_t delivered;

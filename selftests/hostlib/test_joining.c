@@ -6,7 +6,8 @@
  * rejection. A member that stood still must read an answer that arrived meanwhile. A rank with
  * closed standard streams must use other descriptors for its connections, because text that is
  * printed to stderr would go into a connection. Names of jobs and machines may be invalid in a
- * message.
+ * message. A rank with several NICs leaves out those that do not work. A line that
+ * the devices of several channels report is logged once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -31,6 +33,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include "hostlib/include/inccl.h"
+#include "hostlib/src/internal.h"
+#include "lib/base/os.h"
 #include "selftests/fakes/controller.h"
 
 /* ---- a member that is rejected ---- */
@@ -341,13 +345,184 @@ static void invalid_host_name(void **state)
 	assert_non_null(strstr(log, "host name 'two words?'"));
 }
 
+/* ---- NICs whose switches do not answer ---- */
+
+#define NICS 3
+/* How often a NIC is asked by UDP (ANSWER_TRIES and PATIENT_TRIES of rails.c). */
+#define ASKED     3
+#define ASKED_FOR 10
+
+/* The switches at the other ends of the NICs. Their addresses are 1, 2 and 3. */
+static struct {
+	unsigned int asked; /* how often UDP has been asked */
+	/* UDP is answered from this question on; UINT_MAX: never */
+	unsigned int answers_from;
+	bool answers_tcp;
+} other_end[NICS];
+
+static bool fake_refuses(uint32_t own, uint32_t to, uint16_t port, unsigned int ms)
+{
+	return ++other_end[to - 1].asked > other_end[to - 1].answers_from;
+}
+
+static bool fake_answers(uint32_t own, uint32_t to, unsigned int ms)
+{
+	return other_end[to - 1].answers_tcp;
+}
+
+/* A rank with NICs that a failed communicator has used. All of them are the loopback interface,
+ * because a NIC must exist. */
+struct railed {
+	struct inccl_group group;
+	struct inccl_communicator comm;
+	struct inccl_survey survey;
+	char log[4096];
+};
+
+static int rails_setup(void **state)
+{
+	struct railed *r = calloc(1, sizeof(*r));
+
+	*state = r;
+	if (!r || inccl_log_new(keep_log, r->log, &r->group.log))
+		return -1;
+	pthread_mutex_init(&r->group.lock, NULL);
+	r->comm.group = &r->group;
+	r->group.rails.n = NICS;
+	for (unsigned int i = 0; i < NICS; i++) {
+		r->group.rails.rail[i].addr = htonl(INADDR_LOOPBACK);
+		r->group.rails.rail[i].peer = i + 1;
+	}
+	memset(other_end, 0, sizeof(other_end));
+	inc_os.udp.refuses = fake_refuses;
+	inc_os.udp.answers = fake_answers;
+	return 0;
+}
+
+static int rails_teardown(void **state)
+{
+	struct railed *r = *state;
+
+	inc_os = inc_os_kernel;
+	inccl_log_put(r->group.log);
+	pthread_mutex_destroy(&r->group.lock);
+	free(r);
+	return 0;
+}
+
+/* Sets how the switch behind a NIC answers. The NIC is suspect. */
+static void behind(struct railed *r, unsigned int nic, unsigned int answers_from, bool answers_tcp)
+{
+	other_end[nic].answers_from = answers_from;
+	other_end[nic].answers_tcp = answers_tcp;
+	r->group.rails.rail[nic].suspect = true;
+}
+
+/* Chooses the NICs of the next communicator. Returns how many it can use. */
+static unsigned int choose(struct railed *r)
+{
+	for (unsigned int i = 0; i < NICS; i++)
+		other_end[i].asked = 0;
+	inccl_rails_choose(&r->comm, &r->survey);
+	return r->survey.usable;
+}
+
+static bool is_out(const struct railed *r, unsigned int nic, const char *why)
+{
+	return strstr(r->survey.rail[nic].reason, why);
+}
+
+/* A NIC whose switch answers TCP alone is asked for seconds before it is left out, and shortly
+ * before each later communicator. */
+static void only_tcp(void **state)
+{
+	struct railed *r = *state;
+
+	behind(r, 0, UINT_MAX, true);
+	behind(r, 1, 0, true);
+	assert_int_equal(choose(r), NICS - 1);
+	assert_true(is_out(r, 0, "answers TCP, but no UDP"));
+	assert_int_equal(other_end[0].asked, ASKED + ASKED_FOR);
+	assert_int_equal(choose(r), NICS - 1);
+	assert_int_equal(other_end[0].asked, ASKED);
+	behind(r, 0, 0, true);
+	assert_int_equal(choose(r), NICS);
+}
+
+/* A NIC that was left out for another reason is asked for seconds as well, because a switch limits
+ * its answers by UDP. */
+static void late_answer(void **state)
+{
+	struct railed *r = *state;
+
+	behind(r, 0, UINT_MAX, false);
+	assert_int_equal(choose(r), NICS - 1);
+	assert_true(is_out(r, 0, "does not answer"));
+	behind(r, 0, ASKED + 1, true);
+	assert_int_equal(choose(r), NICS);
+	assert_false(*r->survey.rail[0].reason);
+	assert_int_equal(other_end[0].asked, ASKED + 2);
+}
+
+/* Only one NIC is asked for seconds before a communicator, whose time limit goes on. */
+static void one_patiently(void **state)
+{
+	struct railed *r = *state;
+
+	behind(r, 0, UINT_MAX, true);
+	behind(r, 1, UINT_MAX, true);
+	behind(r, 2, 0, true);
+	assert_int_equal(choose(r), NICS - 1);
+	assert_int_equal(other_end[0].asked, ASKED + ASKED_FOR);
+	/* it was also asked whether another NIC than the first one gets answers */
+	assert_int_equal(other_end[1].asked, 2 * ASKED);
+	/* the next communicator fails on the other NIC, which is then asked */
+	behind(r, 1, UINT_MAX, true);
+	assert_int_equal(choose(r), NICS - 2);
+	assert_int_equal(other_end[0].asked, 2 * ASKED);
+	assert_int_equal(other_end[1].asked, ASKED + ASKED_FOR);
+}
+
+/* ---- lines of devices ---- */
+
+/* Each channel has a device. If several report the same, the log has one line. */
+static void devices_repeat_nothing(void **state)
+{
+	static const char twice[] = "sent one by one";
+	struct inccl_log *logger;
+	char log[4096] = "";
+	const char *first;
+
+	assert_int_equal(inccl_log_new(keep_log, log, &logger), 0);
+	inccl_log_forward(logger, "%s", twice);
+	inccl_log_line(logger, "a line of the library");
+	inccl_log_forward(logger, "%s", twice);
+	inccl_log_deliver(logger);
+	first = strstr(log, twice);
+	assert_non_null(first);
+	assert_null(strstr(first + 1, twice));
+	inccl_log_forward(logger, "another line");
+	inccl_log_forward(logger, "%s", twice);
+	inccl_log_deliver(logger);
+	assert_non_null(strstr(first + 1, twice));
+	inccl_log_put(logger);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(turned_away_at_once), cmocka_unit_test(turned_away_with_words),
-		cmocka_unit_test(turned_away_unread),  cmocka_unit_test(stood_still),
-		cmocka_unit_test(closed_streams),      cmocka_unit_test(job_names),
-		cmocka_unit_test(job_names_in_latin1), cmocka_unit_test(invalid_host_name),
+		cmocka_unit_test(turned_away_at_once),
+		cmocka_unit_test(turned_away_with_words),
+		cmocka_unit_test(turned_away_unread),
+		cmocka_unit_test(stood_still),
+		cmocka_unit_test(closed_streams),
+		cmocka_unit_test(job_names),
+		cmocka_unit_test(job_names_in_latin1),
+		cmocka_unit_test(invalid_host_name),
+		cmocka_unit_test_setup_teardown(only_tcp, rails_setup, rails_teardown),
+		cmocka_unit_test_setup_teardown(late_answer, rails_setup, rails_teardown),
+		cmocka_unit_test_setup_teardown(one_patiently, rails_setup, rails_teardown),
+		cmocka_unit_test(devices_repeat_nothing),
 	};
 
 	alarm(LIMIT_S);
