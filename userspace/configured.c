@@ -44,6 +44,10 @@ struct asked {
 		enum inc_neighbour_answer answer;
 	} peer[ASK_PEERS];
 	uint32_t n;
+	/* the kernel's neighbour table, if has_table is set */
+	struct inc_neighbour *table;
+	int n_table;
+	bool has_table;
 };
 
 static struct inc_configured *find(const struct inc_daemon *d, uint32_t communicator)
@@ -94,6 +98,39 @@ static bool ask_kernel(struct asked *asked, uint32_t ifindex, uint32_t ip,
 	return true;
 }
 
+/* Finds another port of the switch at which a peer's address is seen, as if two cables were
+ * exchanged. Returns NULL if there is none. */
+static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct asked *asked,
+					     const struct inc_engine_port *but, uint32_t ip)
+{
+	const struct in_addr addr = {.s_addr = ip};
+	uint32_t p;
+	int i;
+
+	if (!asked->has_table)
+		asked->n_table = inc_neighbour_list(&asked->table);
+	asked->has_table = true;
+	for (p = 0; p < d->n_ports; p++) {
+		const struct inc_engine_port *port = &d->port[p];
+
+		if (port == but)
+			continue;
+		for (i = 0; i < asked->n_table; i++) {
+			if (asked->table[i].ifindex != port->ifindex ||
+			    asked->table[i].ip.s_addr != ip)
+				continue;
+			/* the kernel asks an old entry's owner, and forgets the entry if it is gone
+			 */
+			if (asked->table[i].stale)
+				inc_neighbour_provoke(port->ifindex, addr);
+			return port;
+		}
+		if (inc_lldp_shows(d->lldp, port->ifindex, addr))
+			return port;
+	}
+	return NULL;
+}
+
 /*
  * Looks for a peer that has sent nothing and does not answer ARP requests. Writes a text that names
  * it, or "". Makes the kernel ask for those that it does not know. An older answer of the kernel
@@ -105,7 +142,7 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 {
 	char ip[INET_ADDRSTRLEN], who[INC_PEER_TEXT] = "the parent";
 	enum inc_neighbour_answer answer;
-	const struct inc_engine_port *port;
+	const struct inc_engine_port *port, *other;
 	struct inc_engine_conn conn;
 	struct inc_comm_at at;
 	uint32_t i, first_ip = 0;
@@ -137,10 +174,18 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 	if (!conn.up)
 		snprintf(who, sizeof(who), "rank %u", conn.rank);
 	c->silent_port = port;
-	snprintf(c->silent, sizeof(c->silent),
-		 "port %s: %s (%s) does not answer ARP requests: is it up, behind this port, and "
-		 "has it this address? (ip neigh show dev %s)",
-		 port->name, who, inet_ntop(AF_INET, &conn.peer.ip, ip, sizeof(ip)), port->name);
+	inet_ntop(AF_INET, &conn.peer.ip, ip, sizeof(ip));
+	other = seen_at(d, asked, port, conn.peer.ip);
+	if (other)
+		snprintf(c->silent, sizeof(c->silent),
+			 "port %s: %s (%s) does not answer ARP requests, and is seen at port %s: "
+			 "exchange the cables of %s and %s, or correct the topology",
+			 port->name, who, ip, other->name, port->name, other->name);
+	else
+		snprintf(c->silent, sizeof(c->silent),
+			 "port %s: %s (%s) does not answer ARP requests: is it up, behind this "
+			 "port, and has it this address? (ip neigh show dev %s)",
+			 port->name, who, ip, port->name);
 }
 
 int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
@@ -228,6 +273,7 @@ void inc_configured_ask(struct inc_daemon *d)
 		find_silent_peer(d, c, &asked);
 		report(d, c);
 	}
+	free(asked.table);
 }
 
 const char *inc_configured_lacks_now(struct inc_daemon *d, uint32_t communicator)

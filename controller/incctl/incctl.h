@@ -59,6 +59,8 @@ struct incctl_top {
 int incctl_top(const struct incctl_target *target, const struct incctl_top *top);
 
 struct inc_findings;
+struct inc_topo_port;
+struct inc_topology;
 
 struct incctl_check {
 	struct inc_opt_list port, nic; /* names of interfaces: ports of a switch, and a host's */
@@ -73,7 +75,12 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 void incctl_check_controller(const struct incctl_target *target, bool named,
 			     struct inc_findings *f);
 
-/* incctl_printable.c: replaces characters that could control the terminal (printable.h) in all
+/* incctl_cables.c: appends a finding if a port's cable leads to another machine than in the
+ * topology. said: what running switches answer to "neighbours"; NULL: nothing. */
+void incctl_check_cable(const struct inc_topology *topology, const struct inc_topo_port *port,
+			const json_t *said, struct inc_findings *f);
+
+/* incctl_ask.c: replaces characters that could control the terminal (printable.h) in all
  * texts of an array or object, at any depth. Keys are not changed. */
 void incctl_printable(json_t *value);
 

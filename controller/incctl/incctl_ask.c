@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asks one question and reads one answer, over TCP from the controller or from a switch's local
- * socket. Examines the way to the controller for incctl check. */
+ * socket. Makes texts of peers safe for the terminal on which incctl prints them. Examines the way
+ * to the controller for incctl check. */
 #include <jansson.h>
 #include <errno.h>
 #include <poll.h>
@@ -353,6 +354,37 @@ json_t *incctl_rate(const json_t *now, const json_t *before, uint64_t ns)
 	if (!now || !before || grown < 0 || !ns)
 		return json_null();
 	return json_real((double)grown * INC_NSEC_PER_SEC / ns);
+}
+
+/* ---- texts of peers ---- */
+
+/* Replaces the characters of a text that a terminal must not receive. Whole characters are
+ * replaced, so that valid UTF-8 stays valid. */
+static void clean_string(json_t *value)
+{
+	char *copy = strdup(json_string_value(value));
+
+	if (!copy) {
+		json_string_set(value, "?");
+		return;
+	}
+	inc_printable(copy);
+	json_string_set(value, copy);
+	free(copy);
+}
+
+void incctl_printable(json_t *value)
+{
+	const char *key;
+	json_t *v;
+	size_t i;
+
+	if (json_is_string(value))
+		clean_string(value);
+	json_array_foreach (value, i, v)
+		incctl_printable(v);
+	json_object_foreach (value, key, v)
+		incctl_printable(v);
 }
 
 /* ---- incctl check: the controller and the keys ------------------------------------------- */

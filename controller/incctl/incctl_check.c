@@ -46,6 +46,7 @@ struct check {
 	unsigned int n;
 	/* a switch of this machine that runs, as the topology calls it; "": none */
 	char switch_name[INC_TOPO_NAME_MAX];
+	json_t *seen; /* answers of the running switches about their neighbours; NULL: none runs */
 };
 
 static bool is_port(const struct interface *i)
@@ -155,6 +156,14 @@ static void examine_link(struct check *c, const char *where, const json_t *statu
 			     "read the log of inc-switchd, which has the reason");
 }
 
+static void enter_seen(struct check *c, json_t *answer)
+{
+	if (!c->seen)
+		c->seen = json_array();
+	json_array_extend(c->seen, json_object_get(json_array_get(answer, 0), "data"));
+	json_decref(answer);
+}
+
 /* Enters the ports of a running switch. must: also if its ports are not here. */
 static void enter_switch(struct check *c, const char *path, bool must)
 {
@@ -174,8 +183,10 @@ static void enter_switch(struct check *c, const char *path, bool must)
 				      "its ports are not in this network namespace"),
 			     "They cannot be examined from here.",
 			     "nsenter --net=/run/netns/NAME incctl check");
-	if (here)
+	if (here) {
 		status = ask_socket(c, path, "status", where);
+		enter_seen(c, ask_socket(c, path, "neighbours", where));
+	}
 	if (status) {
 		const json_t *data = json_object_get(json_array_get(status, 0), "data");
 
@@ -570,6 +581,10 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 		examine(&c, &c.interface[k]);
 		show(&c);
 	}
+	/* the neighbours have been asked by now */
+	for (k = 0; k < c.n; k++)
+		if (c.interface[k].port)
+			incctl_check_cable(c.topology, c.interface[k].port, c.seen, &c.findings);
 	incctl_check_controller(&c.target, what->names_controller, &c.findings);
 	show(&c);
 	if (c.findings.lost)
@@ -585,6 +600,7 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 	}
 	inc_findings_free(&c.findings);
 	inc_topology_free(c.topology);
+	json_decref(c.seen);
 	if (c.addresses)
 		freeifaddrs(c.addresses);
 	return ret;

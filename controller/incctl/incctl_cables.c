@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * incctl check: finds cables of this machine's switches that lead to another machine than the
+ * topology has there. The kernel's neighbour table has addresses at each port, and a running switch
+ * also has the names by which machines introduce themselves (LLDP).
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include "controller/incctl/incctl.h"
+#include "lib/check/inspect.h"
+#include "lib/topology/topology.h"
+
+#define MAX_ENTRIES 256
+
+/* A port of the topology, and the machines that are seen at it. */
+struct cable {
+	const struct inc_topology *topology;
+	unsigned int sw; /* index of the port's switch */
+	const struct inc_topo_port *port;
+	bool right; /* something that belongs there */
+	/* The first thing that belongs elsewhere, and the port of this switch that should lead to
+	 * it. NULL: no port of this switch should. wrong: "" if there is no such thing */
+	char wrong[INC_TOPO_NAME_MAX + 48];
+	const struct inc_topo_port *other;
+};
+
+/* Notes something that belongs behind a port, or behind none of this switch (NULL). by: how it is
+ * known. */
+static void note(struct cable *s, const char *name, const char *by,
+		 const struct inc_topo_port *port)
+{
+	if (port == s->port) {
+		s->right = true;
+		return;
+	}
+	if (*s->wrong)
+		return;
+	snprintf(s->wrong, sizeof(s->wrong), "%s (%.40s)", name, by);
+	s->other = port;
+}
+
+/* Notes a host. nic: its NIC; any of its NICs may be meant if it is known by name alone. */
+static void note_host(struct cable *s, unsigned int nic, const char *by, bool any_nic)
+{
+	const struct inc_topology *t = s->topology;
+	const struct inc_topo_host *h = &t->hosts[nic], *at = h;
+	const struct inc_topo_port *port = NULL;
+
+	do {
+		port = h->sw == s->sw ? &t->switches[h->sw].ports[h->port] : NULL;
+		at = h;
+		h = h->next ? &t->hosts[h->next] : NULL;
+	} while (any_nic && port != s->port && h);
+	note(s, at->name, by, port);
+}
+
+/* Notes another switch. */
+static void note_switch(struct cable *s, unsigned int index, const char *by)
+{
+	const struct inc_topo_switch *own = &s->topology->switches[s->sw];
+	const struct inc_topo_port *port = NULL;
+	unsigned int p, k;
+
+	if (index == s->sw)
+		return;
+	/* several ports may lead to it */
+	for (p = 0; p < own->n_ports && port != s->port; p++)
+		for (k = 0; k < own->ports[p].n_peers && port != s->port; k++)
+			if (own->ports[p].peers[k].to_switch &&
+			    own->ports[p].peers[k].index == index)
+				port = &own->ports[p];
+	note(s, s->topology->switches[index].name, by, port);
+}
+
+static void note_address(struct cable *s, struct in_addr ip)
+{
+	const struct inc_topology *t = s->topology;
+	const int host = inc_topology_host_by_ip(t, ip);
+	char text[INET_ADDRSTRLEN];
+	unsigned int k, p;
+
+	inet_ntop(AF_INET, &ip, text, sizeof(text));
+	if (host >= 0)
+		note_host(s, host, text, false);
+	for (k = 0; host < 0 && k < t->n_switches; k++)
+		for (p = 0; p < t->switches[k].n_ports; p++)
+			if (t->switches[k].ports[p].ip.s_addr == ip.s_addr)
+				note_switch(s, k, text);
+}
+
+/* Notes a name that LLDP has, of which the first part counts. */
+static void note_name(struct cable *s, const char *name)
+{
+	char first[INC_TOPO_NAME_MAX] = "";
+	int found;
+
+	snprintf(first, sizeof(first), "%.*s", (int)strcspn(name, "."), name);
+	found = inc_topology_host_by_name(s->topology, first);
+	if (found >= 0) {
+		note_host(s, found, "by LLDP", true);
+		return;
+	}
+	found = inc_topology_switch_by_name(s->topology, first);
+	if (found >= 0)
+		note_switch(s, found, "by LLDP");
+}
+
+/* Prints the name of what the topology has behind a port. */
+static const char *wanted(const struct inc_topology *t, const struct inc_topo_port *port)
+{
+	if (!port->n_peers)
+		return "a subnet of hosts";
+	return port->peers[0].to_switch ? t->switches[port->peers[0].index].name
+					: t->hosts[port->peers[0].index].name;
+}
+
+/* Finds the switch of a port. */
+static unsigned int switch_of(const struct inc_topology *t, const struct inc_topo_port *port)
+{
+	unsigned int k = 0;
+
+	while (k < t->n_switches && (port < t->switches[k].ports ||
+				     port >= t->switches[k].ports + t->switches[k].n_ports))
+		k++;
+	return k;
+}
+
+void incctl_check_cable(const struct inc_topology *t, const struct inc_topo_port *port,
+			const json_t *said, struct inc_findings *f)
+{
+	struct cable s = {.topology = t, .sw = switch_of(t, port), .port = port};
+	struct inc_neighbour_entry entry[MAX_ENTRIES];
+	const unsigned int n = inc_neighbours_read(port->name, entry, MAX_ENTRIES);
+	const json_t *at, *introduced;
+	struct inc_finding *bad;
+	char where[80];
+	size_t i, k;
+
+	for (k = 0; k < n; k++)
+		note_address(&s, entry[k].ip);
+	json_array_foreach (said, i, at) {
+		if (strcmp(incctl_text(at, "name"), port->name) != 0)
+			continue;
+		json_array_foreach (json_object_get(at, "introduced"), k, introduced)
+			note_name(&s, incctl_text(introduced, "name"));
+	}
+	/* the table may still have a machine that was there earlier */
+	if (s.right || !*s.wrong)
+		return;
+	snprintf(where, sizeof(where), "port %s", port->name);
+	bad = inc_find(f, INC_FINDING_PROBLEM, where, "cable",
+		       "it leads to %s, and in the topology to %s", s.wrong, wanted(t, port));
+	if (s.other)
+		inc_find_fix(bad, "No job with either can begin.",
+			     "exchange the cables of %s and %s, or correct the topology",
+			     port->name, s.other->name);
+	else
+		inc_find_fix(bad, "No job with either can begin.",
+			     "connect %s to port %s, or correct the topology", wanted(t, port),
+			     port->name);
+}
