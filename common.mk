@@ -176,7 +176,15 @@ define install_service
 	$(Q)chmod 644 $(UNIT_DIR)/$(notdir $(1)).service
 	$(Q)test -e $(DEFAULT_DIR)/$(notdir $(1)) || install -m 644 $(1).default $(DEFAULT_DIR)/$(notdir $(1))
 endef
+# $(call install_template,ROOM/DAEMON): the same unit once more, as a template for several daemons of a machine. The
+# options of DAEMON@NAME are in default/DAEMON-NAME.
+define install_template
+	$(Q)sed -e 's|^\(EnvironmentFile=.*\)$$|\1-%i|' -e 's|^Description=.*|& %i|' \
+		-e 's|^# .* Its options are in \(.*\), which|# One of several on this machine. The options of $(notdir $(1))@NAME are in \1-NAME;\n# \1|' \
+		$(UNIT_DIR)/$(notdir $(1)).service > $(UNIT_DIR)/$(notdir $(1))@.service
+	$(Q)chmod 644 $(UNIT_DIR)/$(notdir $(1))@.service
+endef
 define uninstall_service
-	$(Q)rm -f $(UNIT_DIR)/$(notdir $(1)).service
+	$(Q)rm -f $(UNIT_DIR)/$(notdir $(1)).service $(UNIT_DIR)/$(notdir $(1))@.service
 	$(Q)! cmp -s $(1).default $(DEFAULT_DIR)/$(notdir $(1)) || rm -f $(DEFAULT_DIR)/$(notdir $(1))
 endef
