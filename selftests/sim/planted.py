@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from libtest import BUILD, Skip, case, expect, scratch  # noqa: E402
-from libplanted import build_lines, planted  # noqa: E402
+from libtree import build_lines, planted  # noqa: E402
 
 SCENARIO_SEEDS = 200
 
