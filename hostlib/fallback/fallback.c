@@ -11,6 +11,7 @@
 
 #define KEEP_BYTES     (256u << 10) /* default of keep_bytes */
 #define UNREACHABLE_MS 30000        /* default of unreachable_ms */
+#define TIMEOUT_MS     600000       /* default of timeout_ms */
 #define ROOM_ALIGNMENT 64           /* enough for any element */
 
 /* The sizes of a call. */
@@ -237,7 +238,7 @@ static int run_large(struct inccl_fallback *f, const struct inccl_fallback_call 
 		inccl_fallback_lose(f, "no memory for a copy of the contribution");
 	ret = ret ?: complete(f, result, shape->is_shared ? RESULT_SHARED : RESULT_OWN);
 	if (!ret && inccl_fallback_by_switch(f, &barrier, shape->whole))
-		ret = inccl_fallback_wait_for_others(f, result->number);
+		ret = inccl_fallback_wait_for_others(f, result->number, true);
 	if (ret)
 		ret = resolve(f, &c, shape, result, false);
 	pthread_mutex_lock(&f->lock);
@@ -357,6 +358,7 @@ int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fa
 		return ret ?: -EINVAL;
 	opts.keep_bytes = opts.keep_bytes ?: KEEP_BYTES;
 	opts.unreachable_ms = opts.unreachable_ms ?: UNREACHABLE_MS;
+	opts.timeout_ms = opts.timeout_ms ?: TIMEOUT_MS;
 	f = fallback_new(comm, &opts);
 	if (!ret && !f)
 		ret = -ENOMEM;
@@ -374,21 +376,31 @@ int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fa
 	return 0;
 }
 
+/* Waits until no other rank needs a result of this one any more. */
+static int wait_for_end(struct inccl_fallback *f)
+{
+	uint8_t own = 0, *all;
+	int ret;
+
+	if (f->opts.leave_early)
+		return inccl_fallback_wait_for_others(f, f->ended, false);
+	all = calloc(f->ranks, 1);
+	ret = all ? f->opts.gather(f->opts.context, &own, all, 1) : -ENOMEM;
+	free(all);
+	return ret;
+}
+
 int inccl_fallback_destroy(struct inccl_fallback *f)
 {
 	INCCL_UNCANCELLED(cancel_state);
-	uint8_t own = 0, *all;
 	int ret = 0;
 
 	/* in a forked child the threads and the connections are the parent's */
 	if (!f || f->maker != getpid())
 		return 0;
 	/* another rank may still need the last result, unless the job is over */
-	if (!f->is_gone) {
-		all = calloc(f->ranks, 1);
-		ret = all ? f->opts.gather(f->opts.context, &own, all, 1) : -ENOMEM;
-		free(all);
-	}
+	if (!f->is_gone)
+		ret = wait_for_end(f);
 	if (f->comm)
 		inccl_communicator_destroy(f->comm);
 	fallback_free(f);

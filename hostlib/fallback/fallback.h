@@ -137,7 +137,7 @@ struct inccl_fallback {
 	size_t copy_bytes;
 	char reason[600];
 	char text[64];
-	bool is_gone;              /* a rank is gone, which the reason names */
+	bool is_gone; /* a rank is gone, which the reason names; changes under the lock */
 	struct inccl_asked *asked; /* of each rank */
 	/* the clock of the time limits, and of the times below */
 	struct inc_awake awake;
@@ -165,8 +165,9 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
  */
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
 			   size_t bytes);
-/* After this rank has got a large result, but lost the switch: waits until all other ranks have the
- * result, which they may fetch here. Returns -ECANCELED if this rank has given it up meanwhile. */
-int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number);
+/* Waits until all other ranks have the result of a collective, which they may fetch here. A rank
+ * that is gone needs none. if_kept: returns -ECANCELED if this rank gives the result up meanwhile,
+ * or has done so. */
+int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool if_kept);
 
 #endif

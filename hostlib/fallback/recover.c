@@ -25,8 +25,6 @@
  * SLOW_BYTES. */
 #define STALL_NS   (10000 * INC_NSEC_PER_MSEC)
 #define SLOW_BYTES 1000000
-/* A rank may come to a collective minutes after the others, so the library's own limit is long. */
-#define TIMEOUT_MS 600000
 #define PAUSE_MS   2 /* between two rounds of questions */
 
 /* ---- questions of other ranks ---- */
@@ -74,7 +72,7 @@ void inccl_fallback_answer(void *arg, const struct inccl_question *question,
 	}
 	reply->lost = f->lost;
 	reply->begun = f->begun;
-	reply->ended = f->ended;
+	reply->ended = f->is_gone ? UINT64_MAX : f->ended; /* has failed, and needs nothing more */
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -164,8 +162,10 @@ static int finish(struct inccl_fallback *f, struct inccl_request *request, size_
 	while ((ret = inccl_wait(request, slice_ms)) == -EAGAIN) {
 		if (f->opts.progress)
 			f->opts.progress(f->opts.context);
-		reason = is_given_up(f, f->begun) ? INCCL_FALLBACK_ANOTHER
-				 " has failed in this collective"
+		/* the error of the communicator may name the rank that is the cause */
+		reason = is_given_up(f, f->begun) ? inccl_communicator_error(f->comm)
+							    ?: INCCL_FALLBACK_ANOTHER
+							    " has failed in this collective"
 						  : look(f, bytes);
 		if (reason) {
 			inccl_fallback_lose(f, reason);
@@ -201,7 +201,7 @@ struct inccl_call inccl_fallback_call_of(const struct inccl_fallback_call *c)
 int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallback_call *c,
 			     size_t bytes)
 {
-	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = TIMEOUT_MS);
+	INCCL_OPTS(inccl_collective_opts, opts, .timeout_ms = f->opts.timeout_ms);
 	const struct inccl_call call = inccl_fallback_call_of(c);
 	struct inccl_request *request;
 	int ret;
@@ -277,7 +277,9 @@ static int unknown(struct inccl_fallback *f, int rank, const char *what)
 			 "collective (%.400s)",
 			 rank, what, why);
 	}
+	pthread_mutex_lock(&f->lock);
 	f->is_gone = true;
+	pthread_mutex_unlock(&f->lock);
 	return -ECONNRESET;
 }
 
@@ -356,7 +358,7 @@ int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first,
 	return ret ?: none(f);
 }
 
-int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
+int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool if_kept)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = number};
 	struct inccl_asked asked = {0};
@@ -365,7 +367,7 @@ int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number)
 
 	begin_wait(f);
 	for (int r = 0; r < f->ranks;) {
-		if (is_given_up(f, number))
+		if (if_kept && is_given_up(f, number))
 			return -ECANCELED;
 		ret = r == f->rank ? 0
 				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL,

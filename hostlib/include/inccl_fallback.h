@@ -18,10 +18,10 @@
  * After a larger one all ranks wait in a barrier on the switch, and the result is served from
  * @recv meanwhile. If the call is in place, the library copies the contribution before.
  *
- * A rank may come to a collective minutes after the others, up to ten. A waiting rank asks the
- * others after a second whether they have begun. The collective has failed if another rank has lost
- * the switch, or if it does not end within 10 seconds (and a second for each MB) after all ranks
- * have begun it. The communicator's timeout_ms does not count.
+ * A rank may come to a collective minutes after the others, up to timeout_ms. A waiting rank asks
+ * the others after a second whether they have begun. The collective has failed if another rank has
+ * lost the switch, or if it does not end within 10 seconds (and a second for each MB) after all
+ * ranks have begun it. The communicator's timeout_ms does not count.
  *
  * These limits do not count the time in which the rank's process stands still. A rank is gone if
  * its process has ended, or if it cannot be reached for unreachable_ms. A child of the process, by
@@ -59,7 +59,7 @@ struct inccl_fallback_call;
  * communicator over: from then on only inccl_fallback_run() uses it, and
  * inccl_fallback_destroy() destroys it. The group stays the caller's, and outlives the fallback.
  * inccl_fallback_destroy() waits for the other ranks by gather(), because one of them may still
- * need a result of this rank. A @fallback of NULL is ignored.
+ * need a result of this rank (leave_early has another way). A @fallback of NULL is ignored.
  *
  * Return value:
  * 0, or a negative error number. After inccl_fallback_create() has failed, the communicator is
@@ -112,6 +112,13 @@ struct inccl_fallback_opts {
 	size_t error_size;
 	/* A rank that cannot be reached for so long is gone (default: 30000). */
 	unsigned int unreachable_ms;
+	/* time limit of a collective on the switch, after which all ranks repeat it, the same on
+	 * all ranks (default: 600000) */
+	unsigned int timeout_ms;
+	/* Not 0: inccl_fallback_destroy() does not call gather(), but asks each other rank until
+	 * that has the last result. So a rank may leave although others do not, and their next
+	 * collective fails and names it. */
+	int leave_early;
 };
 
 int inccl_fallback_create(struct inccl_communicator *comm, const struct inccl_fallback_opts *opts,

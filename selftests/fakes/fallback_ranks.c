@@ -199,7 +199,7 @@ int job_open(struct member *m, size_t keep_bytes, const char *address)
 		   .repeat = job_repeat, .progress = m->rank % 2 ? job_progress : NULL,
 		   .lost = job_lost, .keep_bytes = keep_bytes, .address = address,
 		   .error = m->error, .error_size = sizeof(m->error),
-		   .unreachable_ms = job.unreachable_ms);
+		   .unreachable_ms = job.unreachable_ms, .leave_early = job.seed & 1);
 
 	return inccl_fallback_create(&m->comm, &opts, &m->fallback);
 }
