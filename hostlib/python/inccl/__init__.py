@@ -104,6 +104,12 @@ class Communicator(Shared):
         if code and not self._reported:
             raise Error(-code, f"the communicator has failed: {strerror(code)}")
 
+    def _give_away(self) -> None:
+        """Closes this object, because a fallback has taken the library's communicator over."""
+        with self._lock:
+            self._pointer, self._closing = None, True
+        self.group._communicators.discard(self)
+
     def _end(self) -> int:
         code = super()._end()
         for flight in list(self._flights):
@@ -370,7 +376,7 @@ class Group(Shared):
         pointer = interruptible(make, lib.inccl_group_destroy)
         super().__init__(pointer)
         self._keep = keep
-        self._communicators: weakref.WeakSet[Communicator] = weakref.WeakSet()
+        self._communicators: weakref.WeakSet[Any] = weakref.WeakSet()  # lanes, too (_fallback.py)
         self.rank, self.size = int(lib.inccl_group_rank(pointer)), int(lib.inccl_group_size(pointer))
         _groups.add(self)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The functions, structs and enums of inccl.h as ctypes declares them. selftests/python/test_prototypes compares each with
-the header. The rest of the package calls the library through `lib`, and ctypes releases the GIL during a call."""
+"""The functions, structs and enums of inccl.h and inccl_fallback.h as ctypes declares them. selftests/python/test_prototypes compares each with
+the headers. The rest of the package calls the library through `lib`, and ctypes releases the GIL during a call."""
 from __future__ import annotations
 
 import ctypes
@@ -134,6 +134,10 @@ class RequestPointer(c_void_p):
     pass
 
 
+class FallbackPointer(c_void_p):
+    pass
+
+
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
 
@@ -177,8 +181,27 @@ class CommunicatorInfo(ctypes.Structure):
                 ("mode", c_char_p), ("floats", c_char_p), ("channels", c_uint), ("choice", c_char_p)]
 
 
+class FallbackCall(_Options):
+    _fields_ = [("sz", c_size_t), ("collective", c_int), ("send", c_void_p), ("recv", c_void_p), ("count", c_size_t),
+                ("dtype", c_int), ("op", c_int), ("root", c_int)]
+
+
+GatherFunction = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_size_t)
+RepeatFunction = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(FallbackCall))
+ProgressFunction = ctypes.CFUNCTYPE(None, c_void_p)
+LostFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class FallbackOpts(_Options):
+    _fields_ = [("sz", c_size_t), ("context", c_void_p), ("gather", GatherFunction), ("repeat", RepeatFunction),
+                ("progress", ProgressFunction), ("lost", LostFunction), ("keep_bytes", c_size_t), ("address", c_char_p),
+                ("error", c_void_p), ("error_size", c_size_t), ("unreachable_ms", c_uint), ("timeout_ms", c_uint),
+                ("leave_early", c_int)]
+
+
 STRUCTS = {"inccl_group_opts": GroupOpts, "inccl_communicator_opts": CommunicatorOpts,
-           "inccl_collective_opts": CollectiveOpts, "inccl_communicator_info": CommunicatorInfo}
+           "inccl_collective_opts": CollectiveOpts, "inccl_communicator_info": CommunicatorInfo,
+           "inccl_fallback_opts": FallbackOpts, "inccl_fallback_call": FallbackCall}
 
 _VECTOR = [CommunicatorPointer, c_void_p, c_void_p, c_size_t, c_int]  # communicator, send, recv, count, type
 _OPTS = POINTER(CollectiveOpts)
@@ -227,6 +250,10 @@ PROTOTYPES: Dict[str, Tuple[Any, List[Any]]] = {
     "inccl_dtype_parse": (c_int, [c_char_p, POINTER(c_int)]),
     "inccl_strerror": (c_char_p, [c_int]),
     "inccl_version": (c_char_p, []),
+    "inccl_fallback_create": (c_int, [CommunicatorPointer, POINTER(FallbackOpts), POINTER(FallbackPointer)]),
+    "inccl_fallback_destroy": (c_int, [FallbackPointer]),
+    "inccl_fallback_run": (c_int, [FallbackPointer, POINTER(FallbackCall)]),
+    "inccl_fallback_reason": (c_char_p, [FallbackPointer]),
 }
 
 

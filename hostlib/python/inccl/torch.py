@@ -4,30 +4,36 @@
     import inccl.torch
     torch.distributed.init_process_group("inccl")
 
+`python3 -m inccl.torch PROGRAM` runs a program that has only the second of these lines.
+
 Each process group has an inccl.Group of its own, whose name its ranks agree on by the store, and a process group of gloo for
 what the switch does not do. docs/pytorch.md is the manual, and lists the calls that DistributedDataParallel makes.
 
-Threads: a collective starts on the thread of its caller, which may be one of autograd's. It is finished by the communicator's
-collector, which copies results and completes futures. All ranks must start collectives in the same order, which PyTorch asks
-for as well.
+If the switch is lost, gloo repeats what no rank has a result of, and serves all that follows (_fallback.py).
+
+Threads: a collective starts on the thread of its caller, which may be one of autograd's, and runs on that of a lane. A further
+thread copies results and completes futures. All ranks must start collectives in the same order, which PyTorch asks for as well.
 """
 import collections
 import contextlib
+import ctypes
 import datetime
 import hashlib
 import os
 import re
+import runpy
 import secrets
 import socket
 import sys
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.distributed as dist
 from torch.futures import Future
 
-from . import Communicator, Dtype, Error, Group, Op
-from ._requests import Closed, Memory, Request
+from . import Collective, Communicator, Dtype, Error, Group, Op
+from ._fallback import Framework, Job, Lanes
+from ._requests import Closed
 
 DTYPES = {torch.float32: Dtype.FLOAT32, torch.float64: Dtype.FLOAT64, torch.float16: Dtype.FLOAT16,
           torch.bfloat16: Dtype.BFLOAT16, torch.int8: Dtype.INT8, torch.uint8: Dtype.UINT8, torch.int16: Dtype.INT16,
@@ -35,10 +41,18 @@ DTYPES = {torch.float32: Dtype.FLOAT32, torch.float64: Dtype.FLOAT64, torch.floa
 # Pairs, because not every version of PyTorch can hash an operator. Those of the second list are of integers only.
 OPS = [(dist.ReduceOp.SUM, Op.SUM), (dist.ReduceOp.AVG, Op.AVG), (dist.ReduceOp.MIN, Op.MIN), (dist.ReduceOp.MAX, Op.MAX)]
 INTEGER_OPS = [(dist.ReduceOp.BAND, Op.AND), (dist.ReduceOp.BOR, Op.OR), (dist.ReduceOp.BXOR, Op.XOR)]
+GLOO_OPS = {Op.SUM: dist.ReduceOp.SUM, Op.AVG: dist.ReduceOp.SUM, Op.MIN: dist.ReduceOp.MIN, Op.MAX: dist.ReduceOp.MAX,
+            Op.PROD: dist.ReduceOp.PRODUCT, Op.AND: dist.ReduceOp.BAND, Op.OR: dist.ReduceOp.BOR, Op.XOR: dist.ReduceOp.BXOR}
+# gloo has no sums of some types, and float16 is more exact in float32
+GLOO_KINDS = {torch.bfloat16: torch.float32, torch.float16: torch.float32, torch.int16: torch.int32}
+LANES = 2  # collectives of a process group that are on the switch at once
 # The ranks have met in the store before they create a group, so they come to it within a moment.
 CREATE_TIMEOUT_MS = 20000
 MAX_TIMEOUT_MS = (1 << 31) - 1
 NO_TIMEOUT = datetime.timedelta(0)
+HOOK_TIMEOUT = datetime.timedelta(minutes=30)  # of the hook in a process group of another backend
+COLLECTIVES = {"allreduce": Collective.ALLREDUCE, "reduce": Collective.REDUCE, "broadcast": Collective.BROADCAST,
+               "allgather": Collective.ALL_GATHER, "reduce_scatter": Collective.REDUCE_SCATTER, "barrier": Collective.BARRIER}
 # A process group keeps so many of its last works, for callers in C++ that wait for a Work after the collective's end. Those of
 # PyTorch wait before they have started so many others.
 KEPT_WORKS = 16
@@ -49,42 +63,35 @@ def say(line: str) -> None:
     print(f"inccl: torch: {line}", file=sys.stderr, flush=True)
 
 
-class TensorMemory(Memory):
-    """The memory of a contiguous tensor on the CPU. It keeps the tensor."""
-
-    def __init__(self, name: str, tensor: torch.Tensor):
-        super().__init__(name, tensor.data_ptr(), tensor.numel() * tensor.element_size(), DTYPES[tensor.dtype])
-        self.tensor: Optional[torch.Tensor] = tensor
-
-    def release(self) -> None:
-        self.tensor = None
-
-
-def _started(start: Callable[..., Request], *args: Any, **options: Any) -> Request:
-    """Starts a collective. Its error is a RuntimeError, as that of other backends is."""
+def _start(switch: Lanes, collective: Collective, send: Optional[torch.Tensor], recv: Optional[torch.Tensor], count: int,
+           op: Op = Op.SUM, root: int = 0) -> Job:
+    """Starts a collective of contiguous tensors on the CPU. Its error is a RuntimeError, as that of other backends is."""
+    kind = next((t.dtype for t in (send, recv) if t is not None), torch.uint8)
+    addresses = [None if t is None else t.data_ptr() for t in (send, recv)]
     try:
-        return start(*args, **options)
-    except (Error, Closed) as e:
+        return switch.start(collective, addresses[0], addresses[1], count, DTYPES[kind], op, root, (send, recv))
+    except Closed as e:
         raise RuntimeError(str(e)) from e
 
 
-def _future(request: Request, result: Callable[[], Any], owner: Any = None) -> "Future[Any]":
-    """A future that has result() when the request has ended, until when it keeps its owner. Its error is one for C++ callers,
+def _future(job: Job, result: Callable[[], Any], owner: Any = None) -> "Future[Any]":
+    """A future that has result() when the job has ended, until when it keeps its owner. Its error is one for C++ callers,
     too, which an exception that is set directly is not."""
     first: "Future[Any]" = Future()
     inference = torch.is_inference_mode_enabled()  # which is a property of each thread
 
     def finish(_: Any) -> Any:
-        request.wait()
+        if job.error:
+            raise job.error
         with torch.inference_mode(inference), torch.no_grad():  # autograd records no collective
             return result()
 
     following = first.then(finish)
 
-    def ended(_: Request, _owner: Any = owner) -> None:
+    def ended(_owner: Any = owner) -> None:
         first.set_result(None)
 
-    request.add_done_callback(ended)
+    job.add_done_callback(ended)
     return following
 
 
@@ -92,15 +99,15 @@ class Work(dist._Work):  # type: ignore[misc]
     """A collective of the switch. Its wait() raises the collective's error, which that of PyTorch's Work of a future does not.
     C++ finds these functions in the Python object, so its process group keeps the object."""
 
-    def __init__(self, request: Request, result: Callable[[], Any], kept: Deque[Any]):
+    def __init__(self, job: Job, result: Callable[[], Any], kept: Deque[Any]):
         super().__init__()
-        self._request, self._kept = request, kept
+        self._job, self._kept = job, kept
         kept.append(self)
-        self._future = _future(request, result, self)
+        self._future = _future(job, result, self)
 
     def wait(self, timeout: datetime.timedelta = NO_TIMEOUT) -> bool:
         try:
-            self._request.wait(timeout.total_seconds() * 1000 if timeout > NO_TIMEOUT else None)
+            self._job.wait(timeout.total_seconds() * 1000 if timeout > NO_TIMEOUT else None)
         except OSError as e:
             raise RuntimeError(str(e)) from e
         self._future.wait()  # for the copies of results
@@ -115,7 +122,7 @@ class Work(dist._Work):  # type: ignore[misc]
         return bool(self._future.done())
 
     def is_success(self) -> bool:
-        return self.is_completed() and self._request._flight.error is None
+        return self.is_completed() and self._job.error is None
 
     def result(self) -> Any:
         return self._future.wait()
@@ -124,11 +131,10 @@ class Work(dist._Work):  # type: ignore[misc]
         self.wait()
 
 
-def reduce_in_place(comm: Communicator, tensor: torch.Tensor, op: Op, result: Callable[[], Any], timeout_ms: int) -> "Future[Any]":
+def reduce_in_place(switch: Lanes, tensor: torch.Tensor, op: Op, result: Callable[[], Any]) -> "Future[Any]":
     """Starts an AllReduce of a tensor, which is contiguous."""
     _check_device([tensor])
-    memory = TensorMemory("tensor", tensor)
-    return _future(_started(comm.allreduce_start, memory, memory, op, timeout_ms=timeout_ms), result)
+    return _future(_start(switch, Collective.ALLREDUCE, tensor, tensor, tensor.numel(), op), result)
 
 
 def _check_device(tensors: Tensors) -> None:
@@ -153,37 +159,112 @@ def _here(reason: str) -> str:
     return f"({socket.gethostname()}) {reason}"
 
 
-def meet(store: Any, rank: int, size: int) -> Tuple[Optional[Group], Optional[Communicator], Optional[str]]:
-    """Makes a group and a communicator of the ranks of a store. Returns both, or why there are none. All ranks return the
-    same, because they have agreed on it."""
+class Met(NamedTuple):
+    """What the ranks of a store have in common: the switch, or the reason why there is none."""
+    group: Optional[Group]
+    switch: Optional[Lanes]
+    reason: Optional[str]
+
+
+def meet(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Met:
+    """Makes a group of the ranks of a store, and its lanes. All ranks return the same, because they have agreed on it."""
     if rank == 0:
         store.set("inccl/job", f"{os.environ.get('INCCL_JOB', 'torch')[:40]}-{secrets.token_hex(8)}")
     reason = _agree(store, "inccl/ready", rank, size, "" if os.environ.get("INCCL_CONTROLLER") else _here("INCCL_CONTROLLER is not set"))
-    if reason:
-        return None, None, reason
-    group, comm, mine = None, None, ""
-    try:
-        group = Group(job=store.get("inccl/job").decode(), rank=rank, world_size=size, create_timeout_ms=CREATE_TIMEOUT_MS)
-        comm = group.communicator(create_timeout_ms=CREATE_TIMEOUT_MS)
-    except Error as e:
-        mine = _here(e.strerror)
-    reason = _agree(store, "inccl/made", rank, size, mine)
+    group: Optional[Group] = None
+    comms: List[Communicator] = []
+    if not reason:
+        mine = ""
+        try:
+            group = Group(job=store.get("inccl/job").decode(), rank=rank, world_size=size, create_timeout_ms=CREATE_TIMEOUT_MS)
+            comms = [group.communicator(create_timeout_ms=CREATE_TIMEOUT_MS) for _ in range(LANES)]
+        except Error as e:
+            mine = _here(e.strerror)
+        reason = _agree(store, "inccl/made", rank, size, mine)
+    switch: Optional[Lanes] = None
+    if not reason:
+        try:
+            gloos = _gloos(store, rank, size, timeout, comms[0].info().device, [f"gloo-{n}" for n in range(LANES)])
+            switch = _lanes(comms, gloos, rank, timeout)
+        except Error as e:  # which is one on all ranks
+            reason = _here(e.strerror)
     if reason and group:
         with contextlib.suppress(Error):  # of a communicator that has failed meanwhile
             group.close()
-    return (None, None, reason) if reason else (group, comm, None)
+    return Met(None if reason else group, switch, reason)
 
 
-def _gloo(store: Any, rank: int, size: int, timeout: datetime.timedelta, comm: Optional[Communicator]) -> Any:
-    """A process group of gloo, at this rank's address on the fabric. Without one gloo chooses an address by itself."""
-    address = os.environ.get("INCCL_ADDR") or (comm and re.match(r"[\d.]+(?=:)", comm.info().device) or [""])[0]
-    prefixed = dist.PrefixStore("gloo", store)
+def _lanes(comms: List[Communicator], gloos: List[Any], rank: int, timeout: datetime.timedelta) -> Lanes:
+    def lost(by: int, reason: str) -> None:
+        if rank == 0:
+            say(f"the switch is lost, and gloo goes on alone: rank {by}: {reason}")
+
+    return Lanes(comms, [Gloo(gloo) for gloo in gloos], lost, min(int(timeout.total_seconds() * 1000), MAX_TIMEOUT_MS), None)
+
+
+def _gloos(store: Any, rank: int, size: int, timeout: datetime.timedelta, device: str, names: List[str]) -> List[Any]:
+    """Process groups of gloo, at this rank's address on the fabric. Without one gloo chooses an address by itself."""
+    address = os.environ.get("INCCL_ADDR") or (re.match(r"[\d.]+(?=:)", device) or [""])[0]
+    stores = [dist.PrefixStore(name, store) for name in names]
     if not address or os.environ.get("GLOO_SOCKET_IFNAME"):
-        return dist.ProcessGroupGloo(prefixed, rank, size, timeout)
+        return [dist.ProcessGroupGloo(prefixed, rank, size, timeout) for prefixed in stores]
     options = dist.ProcessGroupGloo._Options()
     options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
     options._timeout = timeout
-    return dist.ProcessGroupGloo(prefixed, rank, size, options)
+    return [dist.ProcessGroupGloo(prefixed, rank, size, options) for prefixed in stores]
+
+
+def _tensor_at(address: int, count: int, kind: torch.dtype) -> torch.Tensor:
+    room = (ctypes.c_char * (count * torch.empty(0, dtype=kind).element_size())).from_address(address)
+    return torch.frombuffer(room, dtype=kind)
+
+
+class Gloo(Framework):
+    """The collectives of gloo, for one lane. It has a process group of its own, because the order of the lanes' calls differs
+    from rank to rank."""
+
+    def __init__(self, gloo: Any):
+        self.gloo = gloo
+
+    def gather(self, mine: bytes) -> bytes:
+        found = [torch.empty(len(mine), dtype=torch.uint8) for _ in range(self.gloo.size())]
+        self.gloo.allgather([found], [torch.tensor(list(mine), dtype=torch.uint8)]).wait()
+        return b"".join(bytes(part.tolist()) for part in found)
+
+    def repeat(self, call: Any) -> None:
+        count, size, rank = call.count, self.gloo.size(), self.gloo.rank()
+        if call.collective == Collective.BARRIER:
+            self.gloo.allreduce([torch.zeros(1)]).wait()
+            return
+        kind = next(theirs for theirs, ours in DTYPES.items() if ours == call.dtype)
+        nbytes = count * torch.empty(0, dtype=kind).element_size()
+        if call.collective == Collective.ALL_GATHER:
+            mine = _tensor_at(call.send, nbytes, torch.uint8).clone()
+            found = _tensor_at(call.recv, nbytes * size, torch.uint8)
+            self.gloo.allgather([list(found.reshape(size, nbytes).unbind())], [mine]).wait()
+        elif call.collective == Collective.BROADCAST:
+            whole = _tensor_at(call.send if call.root == rank else call.recv, nbytes, torch.uint8)
+            options = dist.BroadcastOptions()
+            options.rootRank, options.rootTensor = call.root, 0
+            self.gloo.broadcast([whole], options).wait()
+            if call.root == rank and call.recv and call.recv != call.send:
+                _tensor_at(call.recv, nbytes, torch.uint8).copy_(whole)
+        else:
+            self._reduce(call, kind, count * (size if call.collective == Collective.REDUCE_SCATTER else 1))
+
+    def _reduce(self, call: Any, kind: torch.dtype, count: int) -> None:
+        """A Reduce and a ReduceScatter are AllReduces of which a rank drops what is not its own."""
+        rank, size = self.gloo.rank(), self.gloo.size()
+        whole = _tensor_at(call.send, count, kind).clone().to(GLOO_KINDS.get(kind, kind))
+        options = dist.AllreduceOptions()
+        options.reduceOp = GLOO_OPS[Op(call.op)]
+        self.gloo.allreduce([whole], options).wait()
+        if call.op == Op.AVG:
+            whole = whole / size if kind.is_floating_point else torch.div(whole, size, rounding_mode="trunc")
+        if call.collective == Collective.REDUCE_SCATTER:
+            whole = whole[rank * call.count:(rank + 1) * call.count]
+        if call.collective != Collective.REDUCE or call.root == rank:
+            _tensor_at(call.recv, whole.numel(), kind).copy_(whole)
 
 
 # ---- the backend ----
@@ -194,19 +275,18 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
         self._mine, self._size = rank, size
-        self._timeout_ms = min(int(timeout.total_seconds() * 1000), MAX_TIMEOUT_MS)
         self.calls: Dict[Tuple[str, str], int] = {}
-        self.together = 0  # the most collectives that have been under way at once
         self._reported: set[str] = set()
         self._kept: Deque[Work] = collections.deque(maxlen=KEPT_WORKS)
-        self.group, self.comm, self.reason = meet(store, rank, size)
+        self.group, self.switch, self.reason = meet(store, rank, size, timeout)
         if self.reason and os.environ.get("INCCL_TORCH_REQUIRE") == "1":
             raise RuntimeError(f"inccl: not without the switch (INCCL_TORCH_REQUIRE): {self.reason}")
-        self._native = self.comm is not None and self.comm.info().floats == "native"
-        self.gloo = _gloo(store, rank, size, timeout, self.comm)
+        self._native = self.switch is not None and self.switch.info.floats == "native"
+        # after an error of INCCL_TORCH_REQUIRE, because gloo's ranks wait for each other
+        self.gloo, = _gloos(store, rank, size, timeout, self.switch.info.device if self.switch else "", ["gloo"])
         if rank == 0:
-            say(f"gloo runs alone: {self.reason}" if self.comm is None else
-                f"{self.comm.summary}, for allreduce, reduce, broadcast, allgather, reduce_scatter and barrier")
+            say(f"gloo runs alone: {self.reason}" if self.switch is None else
+                f"{self.switch.summary}, for allreduce, reduce, broadcast, allgather, reduce_scatter and barrier")
 
     def getBackendName(self) -> str:
         return "inccl"
@@ -217,7 +297,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _by_gloo(self, call: str, why: str, *args: Any) -> Any:
         """Gives a call to gloo. The first of its kind is reported, by the rank that calls if only two ranks do."""
         self._count(call, "gloo")
-        if self.comm is not None and call not in self._reported and (self._mine == 0 or call in ("send", "recv", "recv_anysource")):
+        if self.switch is not None and call not in self._reported and (self._mine == 0 or call in ("send", "recv", "recv_anysource")):
             say(f"{call} goes through gloo, because {why}")
         self._reported.add(call)
         return getattr(self.gloo, call)(*args)
@@ -229,7 +309,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if not kind.is_floating_point or self._native:
             offered = offered + [(dist.ReduceOp.PRODUCT, Op.PROD)]
         found = [ours for theirs, ours in offered if op is not None and op == theirs]
-        if self.comm is None:
+        if self.switch is None:
             return self.reason or "there is no switch", Op.SUM
         _check_device(tensors)
         if any(t.layout != torch.strided for t in tensors):
@@ -240,14 +320,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             return f"the switch does not compute {op} of {str(kind).replace('torch.', '')}", Op.SUM
         return "", found[0] if found else Op.SUM
 
-    def _by_switch(self, call: str, result: Callable[[], Any], *args: Any) -> Any:
+    def _by_switch(self, call: str, result: Callable[[], Any], send: Optional[torch.Tensor] = None,
+                   recv: Optional[torch.Tensor] = None, count: int = 0, op: Op = Op.SUM, root: int = 0) -> Any:
         """Starts a collective of libinccl, and returns a Work that has result() when it has ended."""
-        assert self.comm is not None
+        assert self.switch is not None
         self._count(call, "switch")
-        start = getattr(self.comm, ("all_gather" if call == "allgather" else call) + "_start")
-        request = _started(start, *args, timeout_ms=self._timeout_ms)
-        self.together = max(self.together, len(self.comm._flights))
-        return Work(request, result, self._kept)
+        return Work(_start(self.switch, COLLECTIVES[call], send, recv, count, op, root), result, self._kept)
 
     def _check_sizes(self, blocks: Tensors, count: int) -> None:
         """Checks that there is a block of so many elements for each rank."""
@@ -269,8 +347,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             return self._by_gloo("allreduce", why or "it has several tensors", tensors, opts)
         tensor, = tensors
         whole = tensor.contiguous()
-        memory = TensorMemory("tensor", whole)
-        return self._by_switch("allreduce", lambda: self._back(tensors, [whole]), memory, memory, op)
+        return self._by_switch("allreduce", lambda: self._back(tensors, [whole]), whole, whole, whole.numel(), op)
 
     @staticmethod
     def _back(tensors: Tensors, results: Tensors) -> Tensors:
@@ -284,18 +361,17 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         why, op = self._cannot(tensors, opts.reduceOp)
         if why or len(tensors) > 1:
             return self._by_gloo("reduce", why or "it has several tensors", tensors, opts)
-        whole = tensors[0].contiguous()
-        memory, root = TensorMemory("tensor", whole), opts.rootRank
+        whole, root = tensors[0].contiguous(), opts.rootRank
         return self._by_switch("reduce", lambda: self._back(tensors, [whole] if root == self._mine else []),
-                               memory, memory, op, root)
+                               whole, whole if root == self._mine else None, whole.numel(), op, root)
 
     def broadcast(self, tensors: Tensors, opts: Any) -> Any:
         why, _ = self._cannot(tensors)
         if why or len(tensors) > 1:
             return self._by_gloo("broadcast", why or "it has several tensors", tensors, opts)
-        whole = tensors[0].contiguous()
+        whole, root = tensors[0].contiguous(), opts.rootRank
         return self._by_switch("broadcast", lambda: self._back(tensors, [whole]),
-                               TensorMemory("tensor", whole), opts.rootRank)
+                               whole if root == self._mine else None, whole, whole.numel(), Op.SUM, root)
 
     def allgather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Any:
         why, _ = self._cannot(inputs + outputs[0])
@@ -309,8 +385,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             self._back(outputs[0], list(room))
             return outputs
 
-        return self._by_switch("allgather", result, TensorMemory("input", mine),
-                               TensorMemory("output", room))
+        return self._by_switch("allgather", result, mine, room, mine.numel())
 
     def _allgather_base(self, output: torch.Tensor, given: torch.Tensor, opts: Any = None) -> Any:
         why, _ = self._cannot([given, output])
@@ -318,8 +393,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             return self._by_gloo("_allgather_base", why, output, given)
         self._check_size(output, given)
         mine, room = given.contiguous(), output.contiguous()
-        return self._by_switch("allgather", lambda: self._back([output], [room]),
-                               TensorMemory("input", mine), TensorMemory("output", room))
+        return self._by_switch("allgather", lambda: self._back([output], [room]), mine, room, mine.numel())
 
     all_gather_single = _allgather_base
 
@@ -330,8 +404,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._check_sizes(inputs[0], outputs[0].numel())
         parts = torch.cat([t.reshape(-1) for t in inputs[0]])
         room = outputs[0].contiguous()
-        return self._by_switch("reduce_scatter", lambda: self._back(outputs, [room]),
-                               TensorMemory("input", parts), TensorMemory("output", room), op)
+        return self._by_switch("reduce_scatter", lambda: self._back(outputs, [room]), parts, room, room.numel(), op)
 
     def _reduce_scatter_base(self, output: torch.Tensor, given: torch.Tensor, opts: Any) -> Any:
         why, op = self._cannot([output, given], opts.reduceOp)
@@ -339,13 +412,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             return self._by_gloo("_reduce_scatter_base", why, output, given, opts)
         self._check_size(given, output)
         parts, room = given.contiguous(), output.contiguous()
-        return self._by_switch("reduce_scatter", lambda: self._back([output], [room]),
-                               TensorMemory("input", parts), TensorMemory("output", room), op)
+        return self._by_switch("reduce_scatter", lambda: self._back([output], [room]), parts, room, room.numel(), op)
 
     reduce_scatter_single = _reduce_scatter_base
 
     def barrier(self, opts: Any = None) -> Any:
-        if self.comm is None:
+        if self.switch is None:
             return self._by_gloo("barrier", self.reason or "", *([opts] if opts else []))
         return self._by_switch("barrier", list)
 
@@ -379,7 +451,8 @@ def _register() -> None:
         dist.Backend.register_backend("inccl", ProcessGroup)
 
 
-_register()
+if __name__ != "__main__":
+    _register()
 
 
 # ---- the hook of DistributedDataParallel ----
@@ -396,24 +469,21 @@ class HookState:
         self.buckets = 0
         process_group = group if group is not None else dist.distributed_c10d._get_default_group()
         self.size = dist.get_world_size(process_group)
-        self.timeout_ms = getattr(process_group, "_timeout_ms", 1800000)
-        if isinstance(process_group, ProcessGroup):
-            self.group, self.comm, reason = process_group.group, process_group.comm, process_group.reason
-        else:
-            self.group, self.comm, reason = self._meet(process_group)
-        if self.comm is None:
-            raise RuntimeError(f"inccl: the hook has no switch: {reason}")
+        met: Any = process_group if isinstance(process_group, ProcessGroup) else self._meet(process_group)
+        self.group, self.switch = met.group, met.switch
+        if self.switch is None:
+            raise RuntimeError(f"inccl: the hook has no switch: {met.reason}")
         if dist.get_rank(process_group) == 0:
-            say(f"{self.comm.summary}, for gradients in {str(wire or torch.float32).replace('torch.', '')}")
+            say(f"{self.switch.summary}, for gradients in {str(wire or torch.float32).replace('torch.', '')}")
 
     @staticmethod
-    def _meet(process_group: Any) -> Tuple[Optional[Group], Optional[Communicator], Optional[str]]:
+    def _meet(process_group: Any) -> Met:
         size = dist.get_world_size(process_group)
         ranks = ",".join(str(dist.distributed_c10d.get_global_rank(process_group, k)) for k in range(size))
         name = hashlib.sha256(ranks.encode()).hexdigest()[:16]
         number = HookState._made[name] = HookState._made.get(name, 0) + 1
         store = dist.PrefixStore(f"inccl-hook-{name}-{number}", dist.distributed_c10d._get_default_store())
-        return meet(store, dist.get_rank(process_group), size)
+        return meet(store, dist.get_rank(process_group), size, HOOK_TIMEOUT)
 
     _made: Dict[str, int] = {}  # states, by a hash of the global ranks that made them
 
@@ -425,6 +495,27 @@ def allreduce_hook(state, bucket):  # type: ignore[no-untyped-def]
     state.buckets += 1
     if state.wire in (None, gradients.dtype):
         gradients.div_(state.size)
-        return reduce_in_place(state.comm, gradients, Op.SUM, lambda: gradients, state.timeout_ms)
+        return reduce_in_place(state.switch, gradients, Op.SUM, lambda: gradients)
     narrow = (gradients / state.size).to(state.wire)
-    return reduce_in_place(state.comm, narrow, Op.SUM, lambda: gradients.copy_(narrow), state.timeout_ms)
+    return reduce_in_place(state.switch, narrow, Op.SUM, lambda: gradients.copy_(narrow))
+
+
+# ---- programs that do not import this module ----
+
+def _run_program(arguments: List[str]) -> None:
+    """Runs PROGRAM ARGUMENTS, or -m MODULE ARGUMENTS, as python3 does."""
+    if not arguments or arguments[0] == "-m" and len(arguments) == 1 or arguments[0] in ("-h", "--help"):
+        print("usage: python3 -m inccl.torch {PROGRAM | -m MODULE} [ARGUMENT]...", file=sys.stderr)
+        sys.exit(0 if arguments[:1] in (["-h"], ["--help"]) else 2)
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    import inccl.torch  # this file once more, by the name that programs import
+    inccl.torch._run_program(sys.argv[1:])

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Collectives that end without the switch if need be (inccl_fallback.h), for a framework that has collectives of its own.
+
+A Lane is a communicator with its fallback, and a thread that runs collectives one after the other, because a fallback has one
+under way at a time. A Lanes object has several lanes. Collective number n runs on lane n modulo their number, which is the same
+on all ranks. inccl.torch is the caller.
+"""
+from __future__ import annotations
+
+import ctypes
+import errno
+import queue
+import socket
+import threading
+import traceback
+from typing import Any, Callable, List, Optional, Sequence
+
+from ._library import (Collective, Dtype, FallbackCall, FallbackOpts, FallbackPointer, GatherFunction, LostFunction, Op,
+                       RepeatFunction, lib, text)
+from ._requests import Closed, Error, Explanation, gone, strerror
+
+# Leaving a group waits so long for collectives that are under way, and for ranks that need a result of this one.
+LEAVE_S = 1.0
+LAST_RESULT_S = 30.0
+REASON_BYTES = 512
+ANOTHER = "another rank"  # INCCL_FALLBACK_ANOTHER, with which a reason begins that another rank knows better
+
+
+class Framework:
+    """The framework's own collectives, among the same ranks, for one lane. Their exceptions are those of the collective."""
+
+    def gather(self, mine: bytes) -> bytes:
+        """The bytes of all ranks, in the order of the ranks."""
+        raise NotImplementedError
+
+    def repeat(self, call: FallbackCall) -> None:
+        """Runs a collective of call.send and call.recv, which are addresses."""
+        raise NotImplementedError
+
+
+class Job:
+    """A collective under way. `keep` is what its addresses lie in."""
+
+    def __init__(self, call: FallbackCall, keep: Any):
+        self.call, self.keep = call, keep
+        self.error: Optional[Exception] = None
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: List[Callable[[], None]] = []
+        self._settled = False
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.is_set()
+
+    def end(self, error: Optional[Exception]) -> None:
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self.error, self.keep = error, None
+            self._ended.set()
+
+    def wait(self, timeout_ms: Optional[float] = None) -> None:
+        """Waits for the end, or so long, and raises the collective's error."""
+        if not self._ended.wait(None if timeout_ms is None else timeout_ms / 1000):
+            raise TimeoutError(f"the collective has not ended within {timeout_ms:g} ms")
+        self.settle()
+        if self.error:
+            raise self.error
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Calls callback() once after the end, on any thread."""
+        with self._lock:
+            self._callbacks.append(callback)
+            settled = self._settled
+        if settled:
+            self.settle()
+
+    def settle(self) -> None:
+        """Calls the callbacks that no thread has called yet, after the end."""
+        self._ended.wait()
+        with self._lock:
+            self._settled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:
+                traceback.print_exc()
+
+
+class Lane:
+    """A communicator that the library takes over, and its thread. group.close() closes it."""
+
+    def __init__(self, comm: Any, framework: Framework, lost: Callable[[int, str], None], timeout_ms: int,
+                 address: Optional[str]):
+        self._framework, self._lost = framework, lost
+        self._raised: Optional[BaseException] = None
+        self._jobs: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
+        self._running: Optional[Job] = None
+        self._closing = False
+        self.reason: Optional[str] = None  # why the switch is lost
+        self.repeated = 0  # collectives that the framework has repeated
+        # the library calls these as long as the fallback lives
+        self._functions = (GatherFunction(self._gather), RepeatFunction(self._repeat), LostFunction(self._note_loss))
+        opts = FallbackOpts(gather=self._functions[0], repeat=self._functions[1], lost=self._functions[2],
+                            timeout_ms=timeout_ms, leave_early=1, address=None if address is None else address.encode())
+        why = Explanation(opts)
+        self._pointer = FallbackPointer()
+        with comm._entered() as pointer:
+            code = lib.inccl_fallback_create(pointer, opts, self._pointer)
+        if code:
+            raise Error(-code, str(self._raised)) if self._raised else why.error(code)
+        comm._give_away()
+        comm.group._communicators.add(self)
+        self._thread = threading.Thread(target=self._work, name="inccl-lane", daemon=True)
+        self._thread.start()
+
+    # ---- what the library calls ----
+
+    def _guarded(self, function: Callable[[], None]) -> int:
+        try:
+            function()
+        except BaseException as e:  # run() or __init__() raises it
+            self._raised = e
+            return -errno.EIO
+        return 0
+
+    def _gather(self, _: Any, mine: int, everything: int, nbytes: int) -> int:
+        def run() -> None:
+            found = self._framework.gather(ctypes.string_at(mine, nbytes))
+            ctypes.memmove(everything, found, len(found))
+
+        return self._guarded(run)
+
+    def _repeat(self, _: Any, call: Any) -> int:
+        def run() -> None:
+            self.repeated += 1
+            if self.repeated == 1:
+                self._report_loss()
+            self._framework.repeat(call.contents)
+
+        return self._guarded(run)
+
+    def _report_loss(self) -> None:
+        """All ranks repeat the same collective, so each of them can give its reason here."""
+        mine = f"({socket.gethostname()}) {self.reason}".encode()[:REASON_BYTES]
+        given = self._framework.gather(mine.ljust(REASON_BYTES, b"\0"))
+        reasons = [given[k:k + REASON_BYTES].rstrip(b"\0").decode(errors="replace") for k in range(0, len(given), REASON_BYTES)]
+        rank = next((k for k, reason in enumerate(reasons) if f") {ANOTHER}" not in reason), 0)
+        self._lost(rank, reasons[rank])
+
+    def _note_loss(self, _: Any, reason: bytes) -> None:
+        self.reason = text(reason)
+
+    # ---- the thread ----
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                break
+            self._running = job
+            job.end(gone() if self._closing else self._run(job, job.keep))
+            self._running = job = None
+        lib.inccl_fallback_destroy(self._pointer)
+
+    def _run(self, job: Job, _keep: Any) -> Optional[Exception]:
+        """Runs a collective, during which its memory lives, even if close() ends the job."""
+        self._raised = None
+        code = lib.inccl_fallback_run(self._pointer, job.call)
+        if not code:
+            return None
+        if self._raised:
+            return Error(-code, f"{self._raised}, after the loss of the switch ({self.reason})")
+        return Error(-code, text(lib.inccl_fallback_reason(self._pointer)) or strerror(code))
+
+    def put(self, job: Job) -> None:
+        if self._closing:
+            raise Closed("this Group is closed")
+        self._jobs.put(job)
+        if not self._thread.is_alive():  # close() has come meanwhile
+            job.end(gone())
+
+    @property
+    def closed(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        """Ends the communicator, once no other rank needs a result of this one. A collective that still waits for another rank
+        is gone for its caller, and its thread lives until the end of the program."""
+        if self._closing:
+            return
+        self._jobs.put(None)
+        self._thread.join(LEAVE_S)
+        self._closing = True
+        running = self._running
+        if running:
+            running.end(gone())
+        else:
+            self._thread.join(LAST_RESULT_S)
+
+    def _end_late(self) -> None:
+        pass
+
+    def _after_fork(self) -> None:
+        """In a child of fork() the thread does not exist."""
+        self._closing = True
+
+
+class Lanes:
+    """The lanes of a group. frameworks: one for each communicator. lost: called once, when the framework repeats a collective for
+    the first time, with the rank that has lost the switch, and its reason. Jobs end on the threads of their lanes, and one
+    further thread calls their callbacks in the order in which the jobs were started, which is the same on all ranks."""
+
+    def __init__(self, comms: Sequence[Any], frameworks: Sequence[Framework], lost: Callable[[int, str], None],
+                 timeout_ms: int, address: Optional[str]):
+        self.info, self.summary = comms[0].info(), comms[0].summary
+        self.rank, self.size = comms[0].rank, comms[0].size
+        self.together = 0  # the most jobs that have been under way at once
+        self._lost = lost
+        self._lock = threading.Lock()
+        self._number = 0
+        self._started: "queue.SimpleQueue[Job]" = queue.SimpleQueue()
+        self._under_way: List[Job] = []
+        self.lanes = [Lane(comm, framework, self._report_once, timeout_ms, address)
+                      for comm, framework in zip(comms, frameworks)]
+        threading.Thread(target=self._settle, name="inccl-settle", daemon=True).start()
+
+    @property
+    def repeated(self) -> int:
+        """Collectives that the framework has repeated."""
+        return sum(lane.repeated for lane in self.lanes)
+
+    def _report_once(self, rank: int, reason: str) -> None:
+        with self._lock:
+            lost, self._lost = self._lost, lambda _, __: None
+        lost(rank, reason)
+
+    def _settle(self) -> None:
+        while True:
+            self._started.get().settle()
+
+    def start(self, collective: Collective, send: Optional[int], recv: Optional[int], count: int, dtype: Dtype, op: Op, root: int,
+              keep: Any) -> Job:
+        """Starts a collective. Its memory lies in `keep`. All ranks start the same ones in the same order."""
+        call = FallbackCall(collective=collective, send=send, recv=recv, count=count, dtype=dtype, op=op, root=root)
+        call.sz = ctypes.sizeof(call)
+        job = Job(call, keep)
+        with self._lock:
+            lane = self.lanes[self._number % len(self.lanes)]
+            lane.put(job)
+            self._number += 1
+            self._started.put(job)
+            self._under_way = [other for other in self._under_way if not other.ended] + [job]
+            self.together = max(self.together, len(self._under_way))
+        return job
