@@ -5,10 +5,9 @@
  *
  * The symbols that replace those of MPI, for C and for Fortran, are in preload.c. component.c has
  * the functions that Open MPI calls in place of its own, so that no library need be preloaded. A
- * call's path is chosen in decide.c, and run.c runs a collective by the switch. The leaders' part
- * of that is in exchange.c. Communicators are known to team.c, and types to types.c. All of them
- * call MPI by its PMPI names. Any thread of the program may be the caller, but on one communicator
- * MPI allows one call at a time.
+ * call's path is chosen in decide.c, and run.c runs a collective by the switch. Communicators are
+ * known to team.c, and types to types.c. All of them call MPI by its PMPI names. Any thread of the
+ * program may be the caller, but on one communicator MPI allows one call at a time.
  */
 #ifndef INC_HOSTLIB_MPI_FRONT_H
 #define INC_HOSTLIB_MPI_FRONT_H
@@ -210,17 +209,11 @@ void front_unsign_zeros(void *elements, size_t n, enum inccl_dtype dtype);
 /* Runs a call by the switch, together with all ranks of the team. */
 void front_run(struct front_team *team, const struct front_call *call,
 	       const struct front_shape *shape);
-
-/* exchange.c */
 /* Lets MPI move messages of this process. */
 void front_progress(MPI_Comm comm);
 /* Adds the fallback to this leader's communicator, together with all leaders. Returns 0, or an
  * error with a reason. */
 int front_fallback(struct front_team *team, char why[FRONT_TEXT_BYTES]);
-/* Runs a collective of the leaders. */
-void front_exchange(struct front_team *team, struct front_exchange *x);
-/* Broadcasts any number of bytes by MPI. */
-void front_bcast_bytes(void *data, size_t bytes, int root, MPI_Comm comm);
 
 /* decide.c */
 /* Runs a call, by the switch or by MPI. Returns what MPI returns. */
