@@ -81,119 +81,123 @@ int MPI_Comm_disconnect(MPI_Comm *comm)
 	return PMPI_Comm_disconnect(comm);
 }
 
+/* Without INCCL_CONTROLLER a call costs no more than the look at front_on, because the compiler
+ * fills the struct behind it. */
+
 int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_ALLREDUCE,
-					.send = send,
-					.recv = recv,
-					.count = count,
-					.type = type,
-					.op = op,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Allreduce(send, recv, count, type, op, comm);
+	return front_call(&(struct front_call){.kind = FRONT_ALLREDUCE,
+					       .send = send,
+					       .recv = recv,
+					       .count = count,
+					       .type = type,
+					       .op = op,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, int root,
 	       MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_REDUCE,
-					.send = send,
-					.recv = recv,
-					.count = count,
-					.type = type,
-					.op = op,
-					.root = root,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Reduce(send, recv, count, type, op, root, comm);
+	return front_call(&(struct front_call){.kind = FRONT_REDUCE,
+					       .send = send,
+					       .recv = recv,
+					       .count = count,
+					       .type = type,
+					       .op = op,
+					       .root = root,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_BCAST,
-					.recv = buffer,
-					.count = count,
-					.type = type,
-					.root = root,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Bcast(buffer, count, type, root, comm);
+	return front_call(&(struct front_call){.kind = FRONT_BCAST,
+					       .recv = buffer,
+					       .count = count,
+					       .type = type,
+					       .root = root,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 int MPI_Barrier(MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_BARRIER, .comm = comm, .pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Barrier(comm);
+	return front_call(&(struct front_call){.kind = FRONT_BARRIER, .comm = comm, .pass = pass});
 }
 
 int MPI_Reduce_scatter(const void *send, void *recv, const int counts[], MPI_Datatype type,
 		       MPI_Op op, MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_REDUCE_SCATTER,
-					.send = send,
-					.recv = recv,
-					.counts = counts,
-					.type = type,
-					.op = op,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Reduce_scatter(send, recv, counts, type, op, comm);
+	return front_call(&(struct front_call){.kind = FRONT_REDUCE_SCATTER,
+					       .send = send,
+					       .recv = recv,
+					       .counts = counts,
+					       .type = type,
+					       .op = op,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
 			     MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_REDUCE_SCATTER_BLOCK,
-					.send = send,
-					.recv = recv,
-					.count = count,
-					.type = type,
-					.op = op,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Reduce_scatter_block(send, recv, count, type, op, comm);
+	return front_call(&(struct front_call){.kind = FRONT_REDUCE_SCATTER_BLOCK,
+					       .send = send,
+					       .recv = recv,
+					       .count = count,
+					       .type = type,
+					       .op = op,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 int MPI_Allgather(const void *send, int send_count, MPI_Datatype send_type, void *recv, int count,
 		  MPI_Datatype type, MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_ALLGATHER,
-					.send = send,
-					.send_count = send_count,
-					.send_type = send_type,
-					.recv = recv,
-					.count = count,
-					.type = type,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Allgather(send, send_count, send_type, recv, count, type, comm);
+	return front_call(&(struct front_call){.kind = FRONT_ALLGATHER,
+					       .send = send,
+					       .send_count = send_count,
+					       .send_type = send_type,
+					       .recv = recv,
+					       .count = count,
+					       .type = type,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 int MPI_Allgatherv(const void *send, int send_count, MPI_Datatype send_type, void *recv,
 		   const int counts[], const int displs[], MPI_Datatype type, MPI_Comm comm)
 {
-	const struct front_call call = {.kind = FRONT_ALLGATHERV,
-					.count = counts ? counts[0] : 0,
-					.send = send,
-					.send_count = send_count,
-					.send_type = send_type,
-					.recv = recv,
-					.counts = counts,
-					.displs = displs,
-					.type = type,
-					.comm = comm,
-					.pass = pass};
-
-	return front_call(&call);
+	if (!front_on)
+		return PMPI_Allgatherv(send, send_count, send_type, recv, counts, displs, type,
+				       comm);
+	return front_call(&(struct front_call){.kind = FRONT_ALLGATHERV,
+					       .count = counts ? counts[0] : 0,
+					       .send = send,
+					       .send_count = send_count,
+					       .send_type = send_type,
+					       .recv = recv,
+					       .counts = counts,
+					       .displs = displs,
+					       .type = type,
+					       .comm = comm,
+					       .pass = pass});
 }
 
 /* ---- nonblocking collectives, which MPI runs ---- */

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The part `mpi` of `bench`: AllReduces of one MPI program, with the preloaded library and without it. The two run
+"""The parts `mpi` and `mpi-off` of `bench`: AllReduces of one MPI program, with the preloaded library and without it. The two run
 alternately, and each run measures all sizes. The library measures both paths in the first calls of each size, which do not
 count, and then uses the faster one."""
 import json
+import os
 import statistics
 
 import competitors
 import costs
-from libtest import Failure, command
+from libtest import BUILD, Failure, command
 from table import Table, size_text
 
 LIMIT_S = 900
@@ -64,3 +65,38 @@ def show_mpi(rows):
                 ["hosts", "ranks per host", "links", "vector", "with the library, us", "idle CPUs", "Open MPI, us", "speed beside Open MPI's"],
                 [[str(r["hosts"]), str(r["per_host"]), f"{r['rate_mbit']:g} Mbit/s" if r["rate_mbit"] else "unshaped", size_text(r["bytes"]),
                   f"{r['ours_us']:.1f}", f"{r['idle_cpus']:.2f}", f"{r['mpi_us']:.1f}", f"{r['ratio']:.2f}"] for r in rows])
+
+
+# ---- the preloaded library without INCCL_CONTROLLER ----
+
+OFF_ROUNDS = 15
+OFF_CALLS = {1: 5000000, 2: 200000}  # by the number of ranks
+
+
+def cpu_ns(path, ranks, library):
+    """The CPU time of an MPI_Allreduce of one float. Two ranks of this machine share memory."""
+    start = [competitors.openmpi("mpirun"), "--allow-run-as-root", "--oversubscribe", "-n", "2"] if ranks == 2 else []
+    result = command(*start, "env", "-u", "INCCL_CONTROLLER", *([f"LD_PRELOAD={library}"] if library else []), path, "loop",
+                     str(OFF_CALLS[ranks]), timeout=LIMIT_S, check=False)
+    if result.code:
+        raise Failure("failed: " + (result.err.strip().splitlines() or [f"exit code {result.code}"])[-1])
+    return json.loads(result.out)["cpu_ns"]
+
+
+def measure_off(how):
+    path = competitors.program("mpi", "mpi_allreduce.c", competitors.openmpi("mpicc"))
+    library = os.path.join(BUILD, "libinccl-mpi.so")
+    for ranks in OFF_CALLS:
+        rounds = []
+        for n in range(max(how.rounds, 1 if how.quick else OFF_ROUNDS)):
+            pair = {with_it: cpu_ns(path, ranks, library if with_it else None) for with_it in ((True, False) if n % 2 else (False, True))}
+            rounds.append({"alone_ns": pair[False], "loaded_ns": pair[True]})
+        yield {"ranks": ranks, "rounds": rounds, "ratio": statistics.median(r["loaded_ns"] / r["alone_ns"] for r in rounds),
+               **{what: statistics.median(r[what] for r in rounds) for what in ("alone_ns", "loaded_ns")}}
+
+
+def show_off(rows):
+    yield Table(f"MPI_Allreduce of 4 B by Open MPI, with the library preloaded but without INCCL_CONTROLLER; medians of "
+                f"{len(rows[0]['rounds'])} pairs",
+                ["ranks on this machine", "alone, ns of CPU time", "with the library, ns", "with / alone"],
+                [[str(r["ranks"]), f"{r['alone_ns']:.1f}", f"{r['loaded_ns']:.1f}", f"{r['ratio']:.4f}"] for r in rows])

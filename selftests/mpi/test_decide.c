@@ -93,11 +93,8 @@ void front_count_choice(enum front_kind kind, unsigned int class, enum front_pat
 
 /* --- tests --- */
 
-static const struct front_call allreduce = {.kind = FRONT_ALLREDUCE,
-					    .send = &now_s,
-					    .recv = &takes_s,
-					    .count = 4,
-					    .pass = pass};
+static const struct front_call allreduce = {
+	.kind = FRONT_ALLREDUCE, .send = &now_s, .recv = &takes_s, .count = 4, .pass = pass};
 
 /* Begins anew, with a switch that takes so long beside MPI's 10 us. */
 static void begin(double switch_s)
