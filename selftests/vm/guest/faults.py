@@ -13,7 +13,7 @@ from faultcells import BETWEEN, HOST_PLACES, LIMIT_S, WINDOWS, Bench, cells
 FULL = os.environ.get("INC_FAULTS_FULL") == "1"
 ONLY = os.environ.get("INC_FAULTS_LAB", "")
 CHOSEN = [int(w) for w in os.environ.get("INC_FAULTS_WINDOWS", "").split()] or WINDOWS
-SAMPLE_S = 30  # time for the cells; the lab's start comes in addition
+SAMPLE_S = 15  # time for the cells; the lab's start comes in addition
 # (topology, wires that count frames, places). Only some links are wires, because an emulated machine forwards slowly.
 LABS = (("star2.yaml", None, HOST_PLACES), ("tree-2x2.yaml", ["s0-r"], (BETWEEN,)))
 MODES = ("passthrough", "termination")
