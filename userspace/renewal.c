@@ -7,8 +7,9 @@
  * the switch. So there is no pong if the keys of both sides do not match, and also if the key is
  * that of another identity, whose hello would be refused.
  *
- * It also reads the switch's key again, so that a new key needs no new daemon. All functions run on
- * the event loop's thread.
+ * It also reads the switch's key again, so that a new key needs no new daemon, and announces on a
+ * connection that is closed that the switch will be back. All functions run on the event loop's
+ * thread.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -58,8 +59,19 @@ static void stop(struct inc_renewal *r)
 	inc_timer_stop(r->timer);
 }
 
-void inc_renewal_end(struct inc_renewal *r)
+/* Sends a ping that names the switch, by which the controller learns that it will connect again. */
+static void announce(const struct inc_renewal *r, struct inc_ndjson *conn)
 {
+	struct inc_msg_query trial = {.has_node = true};
+
+	strcpy(trial.node, r->d->conf.name);
+	inc_ndjson_send_new(conn, inc_message_new(INC_MSG_TRIAL, &trial));
+}
+
+void inc_renewal_end(struct inc_renewal *r, struct inc_ndjson *present)
+{
+	if (present)
+		announce(r, present);
 	stop(r);
 	r->wait_ms = WAIT_MIN_MS;
 	r->said[0] = '\0';
@@ -113,7 +125,7 @@ static void on_message(struct inc_ndjson *conn, json_t *object, void *arg)
 	const char *why = r->why;
 
 	if (inc_message_is(type, INC_MSG_PONG)) {
-		inc_renewal_end(r);
+		inc_renewal_end(r, NULL);
 		r->owner.accepted(r->owner.arg, why);
 	} else if (inc_message_is(type, INC_MSG_ERROR)) {
 		inc_message_read(INC_MSG_ERROR, object, &said, NULL);
@@ -132,7 +144,6 @@ static void on_reached(void *arg, int fd)
 	static const struct inc_ndjson_limits limits = {
 		.max_line = MAX_BYTES, .max_write = MAX_BYTES, .message_timeout_ms = ANSWER_MS};
 	struct inc_renewal *r = arg;
-	struct inc_msg_query trial = {.has_node = true};
 	struct inc_err err = {};
 
 	r->racing = NULL;
@@ -145,8 +156,7 @@ static void on_reached(void *arg, int fd)
 		fail(r, EIO, err.msg);
 		return;
 	}
-	strcpy(trial.node, r->d->conf.name);
-	inc_ndjson_send_new(r->conn, inc_message_new(INC_MSG_TRIAL, &trial));
+	announce(r, r->conn);
 	inc_timer_arm(r->timer, ANSWER_MS);
 }
 

@@ -117,9 +117,8 @@ static void retry(struct inc_client *c, const char *why)
 	else
 		inc_debug("controller %s: %s", at->text, why);
 	snprintf(at->said, sizeof(at->said), "%s", why);
-	inc_renewal_end(c->renewal);
-	if (c->conn)
-		inc_ndjson_free(c->conn);
+	inc_renewal_end(c->renewal, c->conn);
+	inc_ndjson_free(c->conn);
 	c->conn = NULL;
 	c->at = (c->at + 1) % c->n;
 	go(c, WAITING);

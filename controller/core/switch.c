@@ -17,9 +17,11 @@
 #include "lib/base/random.h"
 
 #define AVOID_MS 10000 /* time in ms for which trees avoid a switch that was full */
-/* Time in ms for a switch that has closed its connection to be back. A switch that runs tries every
- * second. */
-#define CLOSED_MS 5000
+/* Time in ms for a switch that has closed its connection to be back. A daemon that runs announces
+ * that it will connect again, and then tries every second. One that announces nothing was killed,
+ * or a device on the way has reset the connection. */
+#define CLOSED_MS    2000
+#define ANNOUNCED_MS 5000
 
 const char *inc_switch_name(const struct inc_core_switch *sw)
 {
@@ -385,10 +387,10 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 	inc_comms_retry(sw->core);
 }
 
-void inc_switch_await(struct inc_core_switch *sw)
+void inc_switch_await(struct inc_core_switch *sw, bool announced)
 {
 	inc_comms_note_closed(sw);
-	inc_core_timer_arm(&sw->closed, CLOSED_MS);
+	inc_core_timer_arm(&sw->closed, announced ? ANNOUNCED_MS : CLOSED_MS);
 }
 
 void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed, bool renews)
@@ -410,7 +412,7 @@ void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed, bool renews)
 	sw->gone = inc_comms_live_in_daemon(sw);
 	if (sw->gone)
 		inc_act_store_switch(sw);
-	inc_switch_await(sw);
+	inc_switch_await(sw, renews);
 }
 
 static void on_removed(struct inc_core_switch *sw, const struct inc_core_event *answer)

@@ -404,7 +404,7 @@ static int finish_all(struct restoring *r, struct inc_err *err)
 	}
 	for (unsigned int s = 0; s < r->core->topo->n_switches; s++)
 		if (r->core->switches[s]->gone)
-			inc_switch_await(r->core->switches[s]);
+			inc_switch_await(r->core->switches[s], true);
 	return 0;
 }
 
