@@ -160,6 +160,20 @@ static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int 
 	}
 }
 
+/* Returns the end of a link that was found first, so that it is nearer. A host with two cables may
+ * be reached by the other one, and it does not forward. */
+static unsigned int nearer_node(const struct lab_link *l, const struct lab_end *const *via,
+				const unsigned int *queue, unsigned int tail)
+{
+	const unsigned int a = l->end[0].node, b = l->end[1].node;
+
+	for (unsigned int i = 0; via[a] && via[b] && i < tail; i++) {
+		if (queue[i] == a || queue[i] == b)
+			return queue[i];
+	}
+	return a;
+}
+
 /* Writes a route to every subnet that the node is not in, by the first hop of the shortest path. */
 static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 {
@@ -183,7 +197,7 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 	for (unsigned int i = 0; i < lab->n_links; i++) {
 		const struct lab_link *l = &lab->links[i];
 		const unsigned int seg = segment(lab, i);
-		const struct lab_end *first = via[l->end[0].node];
+		const struct lab_end *first = via[nearer_node(l, via, queue, tail)];
 		struct in_addr net;
 
 		/* of the cables of a bridge only the first one gets a route, because all are in the
