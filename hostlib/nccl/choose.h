@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chooses the standby port of each port, and how many comms a device can have (choose.c). Decides
- * which devices and interfaces the lists of NCCL allow (iflist.c). The functions use only their
- * arguments.
+ * Chooses the standby port of each port, and how many comms a device can have. Decides which
+ * devices and interfaces the lists of NCCL allow. The functions use only their arguments.
  */
 #ifndef HA_CHOOSE_H
 #define HA_CHOOSE_H

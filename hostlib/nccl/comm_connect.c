@@ -238,7 +238,7 @@ int ha_listen(struct ha_plugin *plugin, unsigned int dev, struct ha_handle *hand
 		free(listener);
 		return ret;
 	}
-	dual = plugin->config.enable_backup && plugin->devices.device[dev].rail[1].device;
+	dual = plugin->config.enable_backup && ha_rail_name(&plugin->devices.device[dev].rail[1]);
 	ha_handle_make(handle, &address, dual ? HA_HANDLE_DUAL : 0, listener->nonce);
 	*out = listener;
 	return 0;

@@ -159,14 +159,14 @@ static void take_event(struct ha_comm *comm, struct ha_path *path,
 		break;
 	case HA_PATH_COMPLETED:
 		if (!event->ok && path == comm->path && !event->flushed)
-			ha_log(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
-			       path->device->name, event->why);
+			ha_log(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what, path->name,
+			       event->why);
 		HA_MACHINE_EVENT(comm, completed, event->wr_id, event->ok, now_ns);
 		break;
 	case HA_PATH_DEAD:
 		if (path == comm->path || path == comm->standby)
-			ha_log(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what,
-			       path->device->name, event->why);
+			ha_log(comm->plugin, HA_LOG_INFO, "%s: %s: %s", comm->what, path->name,
+			       event->why);
 		if (path == comm->path)
 			HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
 		else if (path == comm->standby)

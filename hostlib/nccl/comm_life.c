@@ -36,7 +36,7 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 	comm->end = sends ? &comm->sender.end : &comm->receiver.end;
 	comm->socket.fd = -1;
 	comm->began_at_ns = inc_now_ns();
-	comm->dual = comm->config.enable_backup && comm->device->rail[1].device;
+	comm->dual = comm->config.enable_backup && ha_rail_name(&comm->device->rail[1]);
 	memset(comm->rail_up, true, sizeof(comm->rail_up));
 	/* the ring is cleared, because a slot of zeros counts as never written: each written slot
 	 * has at least 1 slot in its group */

@@ -98,6 +98,8 @@ static void run_make(struct ha_job *base)
 		comm->standby = job->path;
 		if (!ret)
 			comm->own = job->path->own;
+		if (!ret && ha_path_fd(job->path) >= 0)
+			ha_progress_watch(comm->plugin->progress, ha_path_fd(job->path));
 		ha_comm_bringup(comm,
 				ret ? ha_bringup_failed(&comm->bringup, now_ns)
 				    : ha_bringup_made(&comm->bringup, now_ns),
@@ -201,7 +203,7 @@ static void come_up(struct ha_comm *comm, uint64_t now_ns)
 	comm->looked_at_ns = now_ns;
 	comm->socket_beat.pinged_at_ns = comm->ports_at_ns = now_ns;
 	ha_comm_take_standby(comm);
-	ha_log(comm->plugin, HA_LOG_INFO, "%s: up on %s, %s", comm->what, comm->path->device->name,
+	ha_log(comm->plugin, HA_LOG_INFO, "%s: up on %s, %s", comm->what, comm->path->name,
 	       comm->dual ? "a standby comes up" : "single path");
 }
 
@@ -214,7 +216,7 @@ static void up(struct ha_comm *comm, uint64_t now_ns)
 	comm->standby_at_ns = now_ns;
 	comm->standby_beat = (struct ha_beat){.pinged_at_ns = now_ns, .received = true};
 	ha_log(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
-	       comm->standby->device->name, comm->bringup.epoch);
+	       comm->standby->name, comm->bringup.epoch);
 	HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, true, now_ns);
 	ha_comm_forget_refusals(comm, comm->standby->rail);
 	ha_comm_register_all(comm);

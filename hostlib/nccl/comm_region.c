@@ -183,6 +183,16 @@ static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 	return false;
 }
 
+/* Ends a comm whose memory may be freed while requests use it. An RDMA device keeps the memory that
+ * is registered, but a path over UDP would read or write what has its address by then. */
+static void end_use(struct ha_comm *comm)
+{
+	const uint64_t now_ns = inc_now_ns();
+
+	HA_MACHINE_EVENT(comm, close, now_ns);
+	ha_comm_do(comm, now_ns);
+}
+
 void ha_deregister(struct ha_comm *comm, struct ha_region *region)
 {
 	struct ha_comm_region *known = (struct ha_comm_region *)region, **at;
@@ -193,6 +203,8 @@ void ha_deregister(struct ha_comm *comm, struct ha_region *region)
 	/* The region is kept until the comm ends, because a failover could post a request with it
 	 * again. */
 	if (is_used(comm, region)) {
+		if (!comm->device->rail[0].device)
+			end_use(comm);
 		pthread_mutex_unlock(&comm->lock);
 		return;
 	}

@@ -39,7 +39,7 @@ static void beat_on_standby(struct ha_comm *comm, uint64_t now_ns)
 		return;
 	if (comm->standby_beat.missed >= MISSED_MAX) {
 		ha_log(comm->plugin, HA_LOG_INFO, "%s: %s stands by no longer: it is silent",
-		       comm->what, comm->standby->device->name);
+		       comm->what, comm->standby->name);
 		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
 		return;
 	}

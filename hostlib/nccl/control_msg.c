@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "hostlib/nccl/control_msg.h"
+#include "hostlib/nccl/handle.h"
 #include "lib/rdma/info.h"
 
 #define MSG_MAGIC   0x494e4357u /* "INCW" */
@@ -171,7 +172,7 @@ static int decode_path(const struct wire_path *wire, struct ha_control_msg *msg,
 	if (path->mtu_bytes < MIN_MTU_BYTES || path->mtu_bytes > MAX_MTU_BYTES ||
 	    path->mtu_bytes & (path->mtu_bytes - 1))
 		return inc_err_set(err, EPROTO, "PATH: an MTU of %u bytes", path->mtu_bytes);
-	if (path->link_layer > INC_RDMA_LINK_ETHERNET)
+	if (path->link_layer > HA_LINK_SOFT)
 		return inc_err_set(err, EPROTO, "PATH: link layer %u", path->link_layer);
 	return 0;
 }
@@ -290,4 +291,76 @@ int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t ep
 		return inc_err_set(err, EPROTO, "slot %u: number %u of %u, unused bits 0x%x",
 				   sequence, slot->index, slot->slots, ntohs(zero));
 	return 1;
+}
+
+/* ---- handles --------------------------------------------------------------------------------- */
+
+#define HANDLE_MAGIC   0x4841484eu /* "HAHN" */
+#define HANDLE_VERSION 1u
+
+void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,
+		    uint64_t nonce)
+{
+	const uint64_t nonce_be = htobe64(nonce);
+	const uint32_t scope_be = htonl(address->in6.sin6_scope_id);
+
+	*handle = (struct ha_handle){
+		.magic = htonl(HANDLE_MAGIC),
+		.version = HANDLE_VERSION,
+		.flags = flags,
+		.family = address->sa.sa_family == AF_INET6 ? 6 : 4,
+	};
+	memcpy(handle->nonce, &nonce_be, sizeof(nonce_be));
+	if (handle->family == 6) {
+		handle->tcp_port = address->in6.sin6_port;
+		memcpy(handle->address, &address->in6.sin6_addr, 16);
+		memcpy(handle->scope, &scope_be, sizeof(scope_be));
+	} else {
+		handle->tcp_port = address->in4.sin_port;
+		memcpy(handle->address, &address->in4.sin_addr, 4);
+	}
+}
+
+static int read_address(const struct ha_handle *handle, union ha_address *address,
+			struct inc_err *err)
+{
+	uint32_t scope_be;
+
+	memset(address, 0, sizeof(*address));
+	if (handle->family == 6) {
+		memcpy(&scope_be, handle->scope, sizeof(scope_be));
+		address->in6.sin6_family = AF_INET6;
+		address->in6.sin6_port = handle->tcp_port;
+		memcpy(&address->in6.sin6_addr, handle->address, 16);
+		address->in6.sin6_scope_id = ntohl(scope_be);
+	} else if (handle->family == 4) {
+		address->in4.sin_family = AF_INET;
+		address->in4.sin_port = handle->tcp_port;
+		memcpy(&address->in4.sin_addr, handle->address, 4);
+	} else {
+		return inc_err_set(err, EPROTO, "handle: address family %u is neither 4 nor 6",
+				   handle->family);
+	}
+	if (!handle->tcp_port)
+		return inc_err_set(err, EPROTO, "handle: port 0");
+	return 0;
+}
+
+int ha_handle_read(const struct ha_handle *handle, union ha_address *address, unsigned int *flags,
+		   uint64_t *nonce, struct inc_err *err)
+{
+	uint64_t nonce_be;
+
+	if (handle->magic != htonl(HANDLE_MAGIC))
+		return inc_err_set(err, EPROTO,
+				   "handle: magic 0x%08x is not this plugin's, 0x%08x: the peer "
+				   "uses another one",
+				   ntohl(handle->magic), HANDLE_MAGIC);
+	if (handle->version != HANDLE_VERSION)
+		return inc_err_set(err, EPROTO, "handle: version %u, this is version %u",
+				   handle->version, HANDLE_VERSION);
+	memcpy(&nonce_be, handle->nonce, sizeof(nonce_be));
+	*nonce = be64toh(nonce_be);
+	*flags = handle->flags;
+	return read_address(handle, address, err);
 }

@@ -66,6 +66,12 @@ struct ha_report {
 	uint64_t received[HA_SLOTS / 64];
 };
 
+/* Link layer of a path over UDP (path_soft.c), beside those of enum inc_rdma_link_layer. The
+ * address of its port is an IPv4 address behind HA_MAPPED_BYTES bytes, and `lid` is its UDP port.
+ */
+#define HA_LINK_SOFT    3u
+#define HA_MAPPED_BYTES 12u
+
 /* HELLO */
 struct ha_hello {
 	bool dual;     /* this end has a second rail, and HA_NCCL_ENABLE_BACKUP allows its use */
@@ -81,11 +87,11 @@ struct ha_path_info {
 	uint8_t rail; /* rail of the message's sender */
 	uint32_t qpn, psn;
 	uint16_t mtu_bytes; /* active MTU of the port */
-	uint8_t link_layer; /* link layer of the port: enum inc_rdma_link_layer */
+	uint8_t link_layer; /* link layer of the port: enum inc_rdma_link_layer or HA_LINK_SOFT */
 	uint16_t lid;       /* address of an InfiniBand port */
 	uint8_t gid[16];    /* address of an Ethernet port */
 	/* Address of the sender's ring of HA_SLOTS slots, if the sender's end sends this
-	 * message. */
+	 * message. Over UDP it is 1, because the peer needs no address. */
 	uint64_t ring;
 	/* key by which the peer writes to the ring through this rail's device */
 	uint32_t ring_rkey;

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/nccl/choose.h"
+#include "lib/net/netdev.h"
+#include "lib/proto/roce.h"
 #include "lib/rdma/gid.h"
 
 #define SYS_RDMA  "/sys/class/infiniband"
@@ -105,7 +110,7 @@ static int open_inventory(struct ha_devices *devices, struct inc_err *err)
 	struct ibv_device **list;
 	int i, n = 0, ret;
 
-	if (!devices->config->ib_hca)
+	if (!devices->config->ib_hca && !ha_config_is_soft(devices->config))
 		return inc_rdma_inventory_open(NULL, &devices->inventory, err);
 	list = ibv_get_device_list(&n);
 	entry = calloc(n + 1, sizeof(*entry));
@@ -113,7 +118,7 @@ static int open_inventory(struct ha_devices *devices, struct inc_err *err)
 		ret = inc_err_set(err, ENOMEM, "devices: %s", strerror(ENOMEM));
 		goto out;
 	}
-	for (i = 0; list && i < n; i++)
+	for (i = 0; list && i < n && !ha_config_is_soft(devices->config); i++)
 		if (any_port_passes(devices->config, ibv_get_device_name(list[i])))
 			snprintf(entry[filter.entries++].device, sizeof(entry->device), "%s",
 				 ibv_get_device_name(list[i]));
@@ -242,6 +247,150 @@ static int take_devices(struct ha_devices *devices, const struct found *found, u
 	return 0;
 }
 
+/* ---- network interfaces (HA_NCCL_TRANSPORT=soft) ----------------------------------------------
+ */
+
+#define MAX_INTERFACES    16u
+#define DEF_SPEED_MBPS    10000 /* of an interface that reports none */
+#define MAX_MESSAGE_BYTES (1u << 30)
+#define OTHERS_EXCLUDED   "^docker,lo,virbr" /* as NCCL does, if the user names no interface */
+
+struct listed_interface {
+	char name[IF_NAMESIZE];
+	char pci_path[sizeof(((struct ha_device *)0)->pci_path)];
+	bool up;
+	int speed_mbps;
+	uint64_t guid; /* the MAC address; 0: none */
+};
+
+struct interface_list {
+	struct listed_interface at[MAX_INTERFACES];
+	unsigned int n;
+};
+
+static int speed_of(const char *name)
+{
+	char path[64 + IF_NAMESIZE];
+	int speed_mbps = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), SYS_NET "/%s/speed", name);
+	f = fopen(path, "re");
+	if (f && fscanf(f, "%d", &speed_mbps) != 1)
+		speed_mbps = 0;
+	if (f)
+		fclose(f);
+	return speed_mbps > 0 ? speed_mbps : DEF_SPEED_MBPS;
+}
+
+static uint64_t mac_of(const struct ifaddrs *own, const char *name)
+{
+	const struct sockaddr_ll *link;
+	uint64_t mac = 0;
+
+	for (; own; own = own->ifa_next) {
+		link = (const struct sockaddr_ll *)own->ifa_addr;
+		if (!link || link->sll_family != AF_PACKET || strcmp(own->ifa_name, name) != 0)
+			continue;
+		for (unsigned int i = 0; i < 6 && i < link->sll_halen; i++)
+			mac = mac << 8 | link->sll_addr[i];
+	}
+	return mac;
+}
+
+static void add_interface(struct interface_list *list, const struct ifaddrs *all,
+			  const struct ifaddrs *own, const char *allowed)
+{
+	struct listed_interface *next = &list->at[list->n];
+	char link[64 + IF_NAMESIZE];
+
+	if (!own->ifa_addr || own->ifa_addr->sa_family != AF_INET || list->n == MAX_INTERFACES ||
+	    !ha_iflist_passes(allowed, HA_IFLIST_INTERFACES, own->ifa_name, -1))
+		return;
+	for (unsigned int i = 0; i < list->n; i++)
+		if (!strcmp(list->at[i].name, own->ifa_name))
+			return;
+	snprintf(next->name, sizeof(next->name), "%s", own->ifa_name);
+	snprintf(link, sizeof(link), SYS_NET "/%s/device", next->name);
+	resolve(link, next->pci_path, sizeof(next->pci_path));
+	next->up = own->ifa_flags & IFF_UP;
+	next->speed_mbps = speed_of(next->name);
+	next->guid = mac_of(all, next->name);
+	list->n++;
+}
+
+static void take_interface(struct ha_device *device, const struct listed_interface *found,
+			   const struct ha_config *config)
+{
+	*device = (struct ha_device){
+		.guid = found->guid,
+		.speed_mbps = found->speed_mbps,
+		.affinity = HA_AFFINITY_NONE,
+		.max_comms = HA_MAX_COMMS,
+		.max_recvs = config->max_recvs,
+		.max_message_bytes = MAX_MESSAGE_BYTES,
+		.rail[0].port = 1,
+	};
+	strcpy(device->name, found->name);
+	strcpy(device->pci_path, found->pci_path);
+	strcpy(device->rail[0].interface, found->name);
+}
+
+/* Makes a device of each interface that is up. One that is down may stand by. */
+static int take_interfaces(struct ha_devices *devices, const struct interface_list *list)
+{
+	struct ha_candidate candidate[MAX_INTERFACES];
+	struct ha_device *device;
+	unsigned int i, standby;
+
+	devices->device = calloc(list->n ?: 1, sizeof(*devices->device));
+	if (!devices->device)
+		return -ENOMEM;
+	for (i = 0; i < list->n; i++)
+		candidate[i] = (struct ha_candidate){.device = list->at[i].name,
+						     .port = 1,
+						     .up = list->at[i].up,
+						     .link_layer = INC_RDMA_LINK_ETHERNET,
+						     .pci_path = list->at[i].pci_path};
+	for (i = 0; i < list->n; i++) {
+		if (!list->at[i].up)
+			continue;
+		device = &devices->device[devices->n++];
+		take_interface(device, &list->at[i], devices->config);
+		if (!devices->config->enable_backup)
+			continue;
+		standby = ha_choose_standby(candidate, list->n, i, &device->affinity);
+		if (standby == list->n)
+			continue;
+		device->rail[1].port = 1;
+		strcpy(device->rail[1].interface, list->at[standby].name);
+	}
+	return 0;
+}
+
+/* Finds the interfaces that NCCL_SOCKET_IFNAME allows, each with the one that stands by for it. */
+static int find_interfaces(struct ha_devices *devices)
+{
+	const char *allowed = devices->config->socket_ifname ?: OTHERS_EXCLUDED;
+	struct interface_list *list = calloc(1, sizeof(*list));
+	struct ifaddrs *all;
+	int ret;
+
+	if (!list)
+		return -ENOMEM;
+	ret = getifaddrs(&all) ? -errno : 0;
+	if (!ret) {
+		for (const struct ifaddrs *own = all; own; own = own->ifa_next)
+			add_interface(list, all, own, allowed);
+		freeifaddrs(all);
+		ret = take_interfaces(devices, list);
+	}
+	free(list);
+	return ret;
+}
+
+/* ---- both kinds of devices ------------------------------------------------------------------ */
+
 int ha_devices_open(struct ha_devices *devices, const struct ha_config *config, struct inc_err *err)
 {
 	const struct inc_rdma_list *list;
@@ -253,11 +402,15 @@ int ha_devices_open(struct ha_devices *devices, const struct ha_config *config, 
 	ret = open_inventory(devices, err);
 	if (ret)
 		return ret;
-	list = inc_rdma_inventory_get(devices->inventory);
-	found = find_ports(devices, list, &n);
-	ret = found ? take_devices(devices, found, n) : -ENOMEM;
-	free(found);
-	inc_rdma_list_put(list);
+	if (ha_config_is_soft(config)) {
+		ret = find_interfaces(devices);
+	} else {
+		list = inc_rdma_inventory_get(devices->inventory);
+		found = find_ports(devices, list, &n);
+		ret = found ? take_devices(devices, found, n) : -ENOMEM;
+		free(found);
+		inc_rdma_list_put(list);
+	}
 	if (ret) {
 		ha_devices_close(devices);
 		return inc_err_set(err, -ret, "devices: %s", strerror(-ret));
@@ -333,16 +486,69 @@ static int place_port(const struct ha_config *config, const char *name,
 	return 0;
 }
 
+/* Reads the first IPv4 address of an interface. Returns 0 or -errno. */
+static int read_address(const char *name, struct in_addr *address, struct inc_err *err)
+{
+	const struct ifaddrs *own;
+	struct ifaddrs *all;
+	bool found = false;
+
+	if (getifaddrs(&all))
+		return inc_err_set(err, errno, "%s: %s", name, strerror(errno));
+	for (own = all; own && !found; own = own->ifa_next) {
+		found = own->ifa_addr && own->ifa_addr->sa_family == AF_INET &&
+			!strcmp(own->ifa_name, name);
+		if (found)
+			*address = ((const struct sockaddr_in *)own->ifa_addr)->sin_addr;
+	}
+	freeifaddrs(all);
+	return found ? 0 : inc_err_set(err, EADDRNOTAVAIL, "%s has no IPv4 address", name);
+}
+
+static int place_interface(const struct ha_rail *rail, struct ha_place *place, struct inc_err *err)
+{
+	const char *name = rail->interface;
+	struct in_addr address = {0};
+	unsigned int flags, mtu;
+	int ret;
+
+	if (inc_interface_flags(name, &flags))
+		return inc_err_set(err, ENODEV, "%s: gone", name);
+	if (!(flags & IFF_UP) || !(flags & IFF_RUNNING))
+		return inc_err_set(err, ENETDOWN, "%s: %s", name,
+				   flags & IFF_UP ? "no carrier" : "down");
+	ret = read_address(name, &address, err);
+	if (ret)
+		return ret;
+	mtu = inc_interface_mtu(name);
+	mtu = mtu > INC_MAX_OVERHEAD ? inc_rdma_mtu_bytes(inc_rdma_mtu_code(mtu - INC_MAX_OVERHEAD))
+				     : 0;
+	if (!mtu)
+		return inc_err_set(err, EMSGSIZE,
+				   "%s: its MTU is less than %u (ip link set dev %s "
+				   "mtu 1500)",
+				   name, INC_MAX_OVERHEAD + INC_RDMA_MTU_MIN_BYTES, name);
+	*place = (struct ha_place){.gid = {[10] = 0xff, [11] = 0xff},
+				   .mtu_bytes = mtu,
+				   .max_message_bytes = MAX_MESSAGE_BYTES};
+	memcpy(place->gid + HA_MAPPED_BYTES, &address, sizeof(address));
+	return 0;
+}
+
 int ha_rail_place(const struct ha_devices *devices, const struct ha_rail *rail,
 		  struct ha_place *place, struct inc_err *err)
 {
-	const struct inc_rdma_list *list = inc_rdma_inventory_get(devices->inventory);
-	const char *name = rail->device->name;
-	const struct inc_rdma_device_info *device = inc_rdma_device_find(list, rail->index, name);
-	const struct inc_rdma_port_info *port =
-		device && !device->fault.error ? inc_rdma_port_find(device, rail->port) : NULL;
+	const struct inc_rdma_device_info *device;
+	const struct inc_rdma_port_info *port;
+	const struct inc_rdma_list *list;
+	const char *name = ha_rail_name(rail);
 	int ret;
 
+	if (!rail->device)
+		return place_interface(rail, place, err);
+	list = inc_rdma_inventory_get(devices->inventory);
+	device = inc_rdma_device_find(list, rail->index, name);
+	port = device && !device->fault.error ? inc_rdma_port_find(device, rail->port) : NULL;
 	if (port && !port->fault.error)
 		ret = place_port(devices->config, name, port, place, err);
 	else

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The network devices that NCCL sees: ports of RDMA devices, each with the port that stands by for
- * it (choose.h). ha_devices_open() finds them once, when the plugin is opened. Whether a port is up
- * is checked each time (ha_rail_place()).
+ * it (choose.h). With HA_NCCL_TRANSPORT=soft they are network interfaces.
+ * ha_devices_open() finds them once, when the plugin is opened. Whether a port is up is checked
+ * each time (ha_rail_place()).
  */
 #ifndef HA_DEVICES_H
 #define HA_DEVICES_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <net/if.h>
 #include "hostlib/nccl/keys.h"
 #include "hostlib/nccl/control_msg.h"
 #include "lib/base/err.h"
@@ -16,13 +18,21 @@
 #include "lib/rdma/info.h"
 #include "lib/rdma/inventory.h"
 
-/* A rail of a comm: a port of an RDMA device. */
+/* A rail of a comm: a port of an RDMA device, or a network interface. */
 struct ha_rail {
 	/* RDMA device of the port; struct ha_devices holds the reference */
 	struct inc_rdma_device *device;
+	/* name of the network interface, with HA_NCCL_TRANSPORT=soft; "": the rail is none */
+	char interface[IF_NAMESIZE];
 	uint8_t index; /* index of the RDMA device in the inventory */
 	uint8_t port;
 };
+
+/* Returns the name of a rail's device or interface. NULL: there is no such rail. */
+static inline const char *ha_rail_name(const struct ha_rail *rail)
+{
+	return rail->device ? rail->device->name : *rail->interface ? rail->interface : NULL;
+}
 
 /* How near a standby port is to the port that it stands by for, the best first. */
 #define HA_AFFINITIES(_)                             \
@@ -44,8 +54,8 @@ struct ha_device {
 	char pci_path[256]; /* path of the PCI device in /sys; "": none */
 	uint64_t guid;      /* GUID of the card, which is the same for all functions of the card */
 	uint64_t speed_mbps;
-	/* The port of NCCL's device, and its standby port. If rail[1].device is NULL, it has
-	 * none. */
+	/* The port of NCCL's device, and its standby port. If rail[1] has no name, there is no
+	 * standby port. */
 	struct ha_rail rail[HA_RAILS];
 	enum ha_affinity affinity;
 	unsigned int max_comms, max_recvs;
@@ -68,7 +78,7 @@ void ha_devices_close(struct ha_devices *devices);
 /* The place of a rail: the address that a queue pair on it has now, and the properties of its port
  * that ha_path_make() needs. They are those of the inventory's last refresh. */
 struct ha_place {
-	enum inc_rdma_link_layer link_layer;
+	enum inc_rdma_link_layer link_layer; /* of a port of an RDMA device */
 	uint16_t lid;
 	uint8_t gid[16], gid_index;
 	unsigned int mtu_bytes;

@@ -2,7 +2,7 @@
 /*
  * The handle that listen fills, NCCL carries to the other rank, and connect reads. NCCL passes the
  * same memory to each call of connect, so the last member, which only that process uses, holds the
- * connection that is being made. Pure functions.
+ * connection that is being made. The functions are pure, and control_msg.c has them.
  */
 #ifndef HA_HANDLE_H
 #define HA_HANDLE_H

@@ -90,6 +90,11 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 	return 0;
 }
 
+bool ha_config_is_soft(const struct ha_config *config)
+{
+	return config->transport && !strcmp(config->transport, "soft");
+}
+
 uint64_t ha_config_window_ns(const struct ha_config *config)
 {
 	const uint64_t timeout_ns = (uint64_t)ACK_TIMEOUT_UNIT_NS << config->qp_timeout;

@@ -64,8 +64,8 @@
 	_(socket_ifname, "NCCL_SOCKET_IFNAME",                                                  \
 	  "interface of the TCP sockets, in the same form without ports")                       \
 	_(transport, "HA_NCCL_TRANSPORT",                                                       \
-	  "`verbs`, the default, or `soft`: CollNet alone, over UDP sockets of the interfaces " \
-	  "that NCCL_SOCKET_IFNAME allows")
+	  "`verbs`, the default, or `soft`: UDP sockets of the interfaces that "                \
+	  "NCCL_SOCKET_IFNAME allows, instead of RDMA devices")
 
 struct ha_config {
 #define HA_NUMBER_(type, member, name, instead, unit, def, least, most, text) type member;
@@ -96,6 +96,9 @@ int ha_config_read(struct ha_config *config, struct inc_err *err);
  * default. *text is not NULL then if NCCL's own variable has a value that the setting cannot have.
  * NCCL accepts more values, so this is no error. */
 const char *ha_setting_source(const struct ha_setting *setting, const char **text);
+
+/* Whether HA_NCCL_TRANSPORT is soft: the devices are network interfaces. */
+bool ha_config_is_soft(const struct ha_config *config);
 
 /* Returns the time after which a device itself reports that the peer does not answer: its timeout
  * times its retries. Real devices take up to four times as long. */

@@ -109,7 +109,8 @@ int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 	struct inc_rdma_device *device = rails[rail].device;
 	int ret;
 
-	if (region->mr[rail] || region->own[rail])
+	/* an interface needs no registration, because the kernel accesses any memory */
+	if (!device || region->mr[rail] || region->own[rail])
 		return 0;
 	if (region->type == HA_NCCL_PTR_HOST && region->dmabuf_fd < 0)
 		ret = register_host(region, caches, device, rail);

@@ -119,6 +119,23 @@ static int describe_own(struct ha_path *path, const struct ha_place *place, stru
 	return 0;
 }
 
+static int make_on_device(struct ha_path *path, const struct ha_path_opts *opts,
+			  const struct ha_place *place, struct inc_err *err)
+{
+	int ret;
+
+	path->device = inc_rdma_device_ref(opts->rail->device);
+	ret = inc_rdma_completions_open(&path->completions, path->device, SEND_WR + HA_RECEIVES, 1,
+					err);
+	if (!ret)
+		ret = register_memory(path, opts->ring, err);
+	if (!ret)
+		ret = make_qp(path, opts->devices->config->pkey_index, err);
+	if (!ret)
+		ret = describe_own(path, place, err);
+	return ret ?: post_receives(path, err);
+}
+
 int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct inc_err *err)
 {
 	struct ha_place place;
@@ -135,18 +152,12 @@ int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct i
 	path->attempt = opts->attempt;
 	path->rail = opts->rail_number;
 	path->port = opts->rail->port;
-	path->device = inc_rdma_device_ref(opts->rail->device);
+	snprintf(path->name, sizeof(path->name), "%s", ha_rail_name(opts->rail));
 	path->free_msgs = (1u << HA_MSGS_AHEAD) - 1;
-	ret = inc_rdma_completions_open(&path->completions, path->device, SEND_WR + HA_RECEIVES, 1,
-					err);
-	if (!ret)
-		ret = register_memory(path, opts->ring, err);
-	if (!ret)
-		ret = make_qp(path, opts->devices->config->pkey_index, err);
-	if (!ret)
-		ret = describe_own(path, &place, err);
-	if (!ret)
-		ret = post_receives(path, err);
+	if (opts->rail->device)
+		ret = make_on_device(path, opts, &place, err);
+	else
+		ret = ha_soft_make(path, opts, &place, err);
 	if (ret) {
 		ha_path_destroy(path);
 		return ret;
@@ -180,6 +191,11 @@ int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 	};
 	int ret;
 
+	if (path->soft)
+		return ha_soft_enter(path, peer, config, err);
+	if (peer->link_layer == HA_LINK_SOFT)
+		return inc_err_set(err, EPROTO, "%s: %s: the peer has HA_NCCL_TRANSPORT=soft",
+				   path->what, path->qp.what);
 	if (peer->link_layer != path->own.link_layer)
 		return inc_err_set(
 			err, EPROTO, "%s: %s: our port is %s, the peer's is %s", path->what,
@@ -198,6 +214,8 @@ void ha_path_destroy(struct ha_path *path)
 {
 	if (!path)
 		return;
+	if (path->soft)
+		ha_soft_destroy(path);
 	inc_rdma_qp_destroy(&path->qp);
 	inc_rdma_completions_close(&path->completions);
 	if (path->ring_mr)
@@ -209,10 +227,18 @@ void ha_path_destroy(struct ha_path *path)
 	free(path);
 }
 
+int ha_path_fd(const struct ha_path *path)
+{
+	return path->soft ? ha_soft_fd(path) : -1;
+}
+
 int ha_path_fence(struct ha_path *path, struct inc_err *err)
 {
-	const int ret = inc_rdma_qp_to_err(&path->qp, err);
+	int ret;
 
+	if (path->soft)
+		return ha_soft_fence(path);
+	ret = inc_rdma_qp_to_err(&path->qp, err);
 	if (ret)
 		return ret;
 	path->fenced = true;
@@ -265,6 +291,8 @@ int ha_path_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint
 		.wr.rdma = {.remote_addr = address, .rkey = rkey},
 	};
 
+	if (path->soft)
+		return ha_soft_write(path, wr_id, buffer, bytes, immediate);
 	return bytes > path->max_message_bytes ? -EMSGSIZE : post_write(path, &wr);
 }
 
@@ -292,6 +320,8 @@ int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot 
 {
 	unsigned int last;
 
+	if (path->soft)
+		return ha_soft_describe(path, wr_id, slot);
 	if (!path->waiting && path->writes < HA_WRITES)
 		return post_description(path, wr_id, slot);
 	if (path->waiting == HA_SLOTS)
@@ -308,7 +338,7 @@ int ha_path_probe(struct ha_path *path, uint64_t wr_id)
 {
 	struct ibv_send_wr wr = {.wr_id = wr_id, .opcode = IBV_WR_RDMA_WRITE};
 
-	return post_write(path, &wr);
+	return path->soft ? ha_soft_probe(path, wr_id) : post_write(path, &wr);
 }
 
 int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
@@ -323,6 +353,8 @@ int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES])
 	unsigned int i;
 	int ret;
 
+	if (path->soft)
+		return ha_soft_send(path, msg);
 	if (!path->free_msgs)
 		return -EAGAIN;
 	i = __builtin_ctz(path->free_msgs);
@@ -425,6 +457,8 @@ unsigned int ha_path_poll(struct ha_path *path, struct ha_path_event *events, un
 	unsigned int n = 0;
 	int asked, got, i;
 
+	if (path->soft)
+		return ha_soft_poll(path, events, max);
 	while (path->lent)
 		give_back(path, path->lent_receive[--path->lent]);
 	do {

@@ -6,7 +6,7 @@
  *
  * Receives are posted for HA_SLOTS payloads and HA_MSGS_AHEAD control messages, each with room for
  * a control message. A receive that has completed is posted again, so that the peer always finds
- * one.
+ * one. With HA_NCCL_TRANSPORT=soft a path has a UDP socket instead of all that (path_soft.c).
  *
  * Only one thread at a time uses a path (under the comm's lock). ha_path_make(), ha_path_enter()
  * and ha_path_destroy() wait in the kernel, so a worker (threads.h) calls them while no other
@@ -34,6 +34,9 @@ struct ha_path {
 	uint8_t rail;
 	/* fenced: the queue pair is in ERR; dead: HA_PATH_DEAD was reported */
 	bool fenced, dead;
+	char name[INC_RDMA_NAME_SIZE]; /* name of the device or interface */
+	/* the part of a path over UDP; NULL: the path has a queue pair */
+	struct ha_soft *soft;
 	/* RDMA device of the queue pair, with a counted reference */
 	struct inc_rdma_device *device;
 	uint8_t port;
@@ -42,8 +45,10 @@ struct ha_path {
 	struct ha_path_info own, peer;
 	uint8_t own_gid_index;
 	uint32_t max_message_bytes;
-	char what[64];         /* name of the comm for texts of errors */
-	unsigned int receives; /* number of posted receives that have not completed */
+	char what[64]; /* name of the comm for texts of errors */
+	/* number of posted receives that have not completed, or of a path over UDP the messages
+	 * that were received and not polled */
+	unsigned int receives;
 	/* number of control messages that were sent and have not completed */
 	unsigned int msgs;
 	/* number of payloads, descriptions and probes that were posted and have not completed */
@@ -104,6 +109,9 @@ int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 		  const struct ha_config *config, struct inc_err *err);
 /* Destroys a path's queue pair and frees the path, which may be NULL. */
 void ha_path_destroy(struct ha_path *path);
+/* Returns a descriptor that is readable while something has come on the path, or -1. Fencing the
+ * path closes it. */
+int ha_path_fd(const struct ha_path *path);
 
 /* Polls up to max events of a path in the order of completion, and returns how many there are.
  * Posts completed receives again. Never blocks. */
@@ -130,5 +138,21 @@ int ha_path_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot 
 int ha_path_probe(struct ha_path *path, uint64_t wr_id);
 /* Sends a control message on the path. Returns -EAGAIN if HA_MSGS_AHEAD are under way. */
 int ha_path_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);
+
+/* path_soft.c: what the functions of the same names do for a path whose member `soft` is not NULL,
+ * or which gets that member. ha_soft_destroy() leaves the rest of the path to its caller. */
+int ha_soft_make(struct ha_path *path, const struct ha_path_opts *opts,
+		 const struct ha_place *place, struct inc_err *err);
+int ha_soft_enter(struct ha_path *path, const struct ha_path_info *peer,
+		  const struct ha_config *config, struct inc_err *err);
+void ha_soft_destroy(struct ha_path *path);
+int ha_soft_fd(const struct ha_path *path);
+unsigned int ha_soft_poll(struct ha_path *path, struct ha_path_event *events, unsigned int max);
+int ha_soft_fence(struct ha_path *path);
+int ha_soft_write(struct ha_path *path, uint64_t wr_id, const void *buffer, uint32_t bytes,
+		  uint32_t immediate);
+int ha_soft_describe(struct ha_path *path, uint64_t wr_id, const struct ha_slot *slot);
+int ha_soft_probe(struct ha_path *path, uint64_t wr_id);
+int ha_soft_send(struct ha_path *path, const uint8_t msg[HA_MSG_BYTES]);
 
 #endif

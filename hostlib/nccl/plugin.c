@@ -104,13 +104,16 @@ static void log_devices(const struct ha_plugin *plugin)
 	bool rxe = false;
 
 	if (!devices->n)
-		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__, "no RDMA port that is up");
+		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__,
+			      ha_config_is_soft(devices->config)
+				      ? "no interface that is up has an IPv4 address"
+				      : "no RDMA port that is up");
 	for (; device < end; device++) {
 		rxe = rxe || device->rxe;
 		text.msg[0] = '\0';
-		if (device->rail[1].device)
+		if (ha_rail_name(&device->rail[1]))
 			inc_err_add(&text, "%s: standby %s port %u (%s)", device->name,
-				    device->rail[1].device->name, device->rail[1].port,
+				    ha_rail_name(&device->rail[1]), device->rail[1].port,
 				    affinities[device->affinity]);
 		else
 			inc_err_add(&text, "%s: no standby", device->name);
@@ -205,8 +208,7 @@ static enum ha_nccl_result devices(int *ndev)
 
 	if (!plugin || !ndev)
 		return HA_NCCL_INVALID_USAGE;
-	/* soft channels carry CollNet alone yet, and NCCL takes no network without devices */
-	*ndev = ha_soft(plugin) ? 0 : ha_plugin_devices(plugin)->n;
+	*ndev = ha_plugin_devices(plugin)->n;
 	return HA_NCCL_SUCCESS;
 }
 

@@ -34,8 +34,6 @@ struct ha_plugin *ha_plugin_now(void);
  * RDMA devices, or with HA_NCCL_TRANSPORT=soft network interfaces that have an IPv4 address.
  */
 
-/* Whether the devices are network interfaces. */
-bool ha_soft(const struct ha_plugin *plugin);
 /* Returns the number of devices. The plugin must be open, for the other functions too. */
 unsigned int ha_coll_ndevices(void);
 const char *ha_coll_device_name(unsigned int dev);

@@ -2,7 +2,7 @@
 /*
  * The plugin's own threads: the progress thread, and workers for calls that block.
  *
- * progress_thread.c: the progress thread, one for each process. It lets comms progress while NCCL
+ * There is one progress thread for each process. It lets comms progress while NCCL
  * does not call, serves their standby paths, control messages and timers, and reads the devices'
  * asynchronous events. It holds each comm from ha_progress_add() on, and it ends the comm.
  */
@@ -34,7 +34,7 @@ void ha_progress_wake(struct ha_progress *progress);
 void ha_progress_watch(struct ha_progress *progress, int fd);
 
 /*
- * worker.c: a worker thread for calls that block: system calls that make, connect and destroy queue
+ * A worker is a thread for calls that block: system calls that make, connect and destroy queue
  * pairs and register memory. Jobs run one at a time, in the order of ha_worker_do().
  */
 
@@ -43,7 +43,7 @@ void ha_progress_watch(struct ha_progress *progress, int fd);
 struct ha_job {
 	/* does the job's work, on the worker's thread */
 	void (*run)(struct ha_job *job);
-	struct ha_job *next; /* next job in the worker's queue, used by worker.c only */
+	struct ha_job *next; /* next job in the worker's queue, used by threads.c only */
 };
 
 struct ha_worker;

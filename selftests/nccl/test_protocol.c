@@ -38,7 +38,7 @@ static struct ha_control_msg draw_path(enum ha_control_msg_type type)
 	msg.path.qpn = draw() & 0xffffff;
 	msg.path.psn = draw() & 0xffffff;
 	msg.path.mtu_bytes = (uint16_t)(256u << draw() % 5);
-	msg.path.link_layer = draw() % 3;
+	msg.path.link_layer = draw() % 4;
 	msg.path.lid = (uint16_t)draw();
 	for (i = 0; i < sizeof(msg.path.gid); i++)
 		msg.path.gid[i] = (uint8_t)draw();
@@ -115,7 +115,7 @@ static const struct {
 	{"bit 0 of a report", HA_MSG_REPORT, 24, 1},
 	{"dual", HA_MSG_HELLO, 20, 2},
 	{"rail", HA_MSG_PATH, 24, HA_RAILS},
-	{"link layer", HA_MSG_PATH, 25, 3},
+	{"link layer", HA_MSG_PATH, 25, HA_LINK_SOFT + 1},
 	{"MTU", HA_MSG_PATH, 26, 0xff},
 	{"queue pair", HA_MSG_PATH, 28, 1},
 	{"PSN", HA_MSG_PATH, 32, 1},
