@@ -16,7 +16,7 @@ DTYPES = ("int32", "float32")
 # What is measured of each collective: {key of JSON: name in tables}.
 MEASURES = {"time_us": "wall us", "hosts_cpu_us": "hosts' CPU us", "switch_cpu_us": "switch's CPU us",
             "link_bytes": "link bytes", "softirq_us": "softirq us"}
-GO_S = 0.5  # the iterations of a figure shall take so long
+GO_S = float(os.environ.get("INC_BENCH_S", 0.5))  # the iterations of a figure shall take so long; tools/test_bench needs no good figures
 FEWEST, MOST = 5, 100000
 LARGE_BYTES = 1 << 20  # a few iterations with such a vector take longer than all other work of a job
 
