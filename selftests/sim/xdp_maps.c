@@ -415,6 +415,11 @@ static int update(struct xdp *x, int map, const void *key, const void *value, ui
 	case XSK:
 		x->xsk[i] = *(const int *)value;
 		return 0;
+	case PORT:
+		if (!xdp_port_of(x, i))
+			break;
+		memcpy(xdp_port_of(x, i), value, sizeof(struct inc_port));
+		return 0;
 	}
 	return ENOENT;
 }
