@@ -9,7 +9,7 @@
 Each process group has an inccl.Group of its own, whose name its ranks agree on by the store, and a process group of gloo for
 what the switch does not do. docs/pytorch.md is the manual, and lists the calls that DistributedDataParallel makes.
 
-If the switch is lost, gloo repeats what no rank has a result of, and serves all that follows (_fallback.py).
+If a lane loses the switch, gloo repeats what no rank has a result of, and serves all that follows on this lane (_fallback.py).
 
 Threads: a collective starts on the thread of its caller, which may be one of autograd's, and runs on that of a lane. A further
 thread copies results and completes futures. All ranks must start collectives in the same order, which PyTorch asks for as well.
@@ -197,7 +197,7 @@ def meet(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Met:
 def _lanes(comms: List[Communicator], gloos: List[Any], rank: int, timeout: datetime.timedelta) -> Lanes:
     def lost(by: int, reason: str) -> None:
         if rank == 0:
-            say(f"the switch is lost, and gloo goes on alone: rank {by}: {reason}")
+            say(f"the switch is lost, and gloo goes on: rank {by}: {reason}")
 
     return Lanes(comms, [Gloo(gloo) for gloo in gloos], lost, min(int(timeout.total_seconds() * 1000), MAX_TIMEOUT_MS), None)
 
@@ -270,7 +270,7 @@ class Gloo(Framework):
 # ---- the backend ----
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """The process group of the backend "inccl". calls counts what went by which way."""
+    """The process group of the backend "inccl". calls counts the calls by their way. One that gloo repeats counts as "switch"."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
