@@ -131,9 +131,8 @@ static __always_inline enum inc_counter_id inc_answer_gap(struct xdp_md *ctx,
 			  INC_CTR_ANS_NAK_SEQ);
 }
 
-/* Whether the frame is an echo request to the port on which it was received. Its source must be one
- * host, because the reply goes there, and the reply's source is the address to which it was sent.
- */
+/* Whether the frame is an echo request to the port on which it was received. The source must be a
+ * unicast address, because the reply is sent to it. */
 static __always_inline bool inc_is_echo(struct xdp_md *ctx, const struct inc_packet *pkt)
 {
 	void *data = (void *)(long)ctx->data;
