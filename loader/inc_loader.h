@@ -122,7 +122,8 @@ struct inc_port_seen {
 
 /*
  * Compares port n with the properties of its interface, and restores what is missing: the program
- * on the interface, and the interface's entries in maps. The port's communicators go on. Returns 0:
+ * on the interface, and the interface's entries in maps. The port also follows the interface's
+ * address, at which its program answers echo requests. The port's communicators go on. Returns 0:
  * nothing was missing; 1: something was restored; -EBUSY and so on: the repair failed, and err says
  * what the operator can do.
  */

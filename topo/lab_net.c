@@ -160,8 +160,8 @@ static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int 
 	}
 }
 
-/* Returns the end of a link that was found first, so that it is nearer. A host with two cables may
- * be reached by the other one, and it does not forward. */
+/* Returns the end of the link that is nearer to the start. A route by the farther end could lead
+ * through a host, and hosts do not forward. */
 static unsigned int nearer_node(const struct lab_link *l, const struct lab_end *const *via,
 				const unsigned int *queue, unsigned int tail)
 {

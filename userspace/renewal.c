@@ -7,9 +7,9 @@
  * the switch. So there is no pong if the keys of both sides do not match, and also if the key is
  * that of another identity, whose hello would be refused.
  *
- * It also reads the switch's key again, so that a new key needs no new daemon, and announces on a
- * connection that is closed that the switch will be back. All functions run on the event loop's
- * thread.
+ * It also reads the switch's key again, so that a new key needs no new daemon. Before a connection
+ * is closed, it announces there that the switch will connect again. All functions run on the event
+ * loop's thread.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -68,10 +68,10 @@ static void announce(const struct inc_renewal *r, struct inc_ndjson *conn)
 	inc_ndjson_send_new(conn, inc_message_new(INC_MSG_TRIAL, &trial));
 }
 
-void inc_renewal_end(struct inc_renewal *r, struct inc_ndjson *present)
+void inc_renewal_end(struct inc_renewal *r, struct inc_ndjson *closing)
 {
-	if (present)
-		announce(r, present);
+	if (closing)
+		announce(r, closing);
 	stop(r);
 	r->wait_ms = WAIT_MIN_MS;
 	r->said[0] = '\0';

@@ -293,10 +293,11 @@ void inc_renewal_free(struct inc_renewal *r);
  * no connection, this logs an error with the cause and the remedy, and calls owner.due() later. */
 void inc_renewal_try(struct inc_renewal *r, const char *name, struct inc_addresses *addresses,
 		     struct inc_tls **tls, const char *why);
-/* Ends the attempt that is under way, because the present connection ends (NULL: there is none).
- * Unless that has failed, a ping on it announces that the switch will connect again. A daemon that
- * was killed announces nothing, so the controller waits longer for one that has. */
-void inc_renewal_end(struct inc_renewal *r, struct inc_ndjson *present);
+/* Ends the attempt that is under way. closing: the connection to the controller that the caller
+ * closes next; NULL: it closes none. Unless that has failed, a ping on it announces that the switch
+ * will connect again. A daemon that was killed announces nothing, so the controller waits longer
+ * for one that has. */
+void inc_renewal_end(struct inc_renewal *r, struct inc_ndjson *closing);
 /* Reads the key or the certificates again for the next connection, if *tls is not NULL. If the
  * files cannot be read, *tls stays, and the log has the reason once. */
 void inc_renewal_read_key(struct inc_renewal *r, struct inc_tls **tls);

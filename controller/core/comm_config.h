@@ -49,8 +49,9 @@ void inc_comms_record_lost(const struct inc_core_switch *sw, bool peer_closed);
 /* comm_report.c: ends the communicators that are not announced yet and that the lost switch has
  * confirmed. Those whose confirmation is awaited end by the failed request. */
 void inc_comms_end_unmade(const struct inc_core_switch *sw);
-/* comm_report.c: the lost switch has announced that it connects again. So the communicators that
- * are being made on it are made again, on other switches or as soon as it is back. */
+/* comm_report.c: the lost switch has announced that it will connect again, for whatever reason. So
+ * the communicators that are being made on it are made again, on other switches or as soon as it is
+ * back. */
 void inc_comms_begin_again(const struct inc_core_switch *sw);
 /* comm_report.c: the switch's machine has closed the connection. In termination mode the daemon's
  * memory has the switch's part of a communicator, so that ends with the daemon. The first function

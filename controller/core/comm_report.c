@@ -217,6 +217,7 @@ static bool waits(const struct inc_comm *comm, unsigned int rank)
 	       (comm->phase == COMM_CONFIGURED ? m->ready : m->asked);
 }
 
+/* Whether no rank of the group has joined from the host, so a missing one may be there. */
 static bool has_no_rank(const void *arg, unsigned int host)
 {
 	const struct inc_group *group = arg;

@@ -94,7 +94,8 @@ struct inc_core_event {
 			/* the switch's machine has closed the connection, as when its daemon was
 			 * killed */
 			bool peer_closed;
-			/* the switch has announced that it connects again, with a new hello */
+			/* the switch has announced that it will connect again, because it has a
+			 * new hello, or because it closes a connection that does not work */
 			bool renews;
 		};
 		const struct inc_msg_event *notice;

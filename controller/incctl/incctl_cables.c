@@ -18,11 +18,10 @@ struct cable {
 	const struct inc_topology *topology;
 	unsigned int sw; /* index of the port's switch */
 	const struct inc_topo_port *port;
-	bool right; /* something that belongs there */
-	/* The first thing that belongs elsewhere, and the port of this switch that should lead to
-	 * it. NULL: no port of this switch should. wrong: "" if there is no such thing */
+	bool right; /* a machine was seen that the topology has behind this port */
+	/* the first machine that the topology has elsewhere; "": there is none */
 	char wrong[INC_TOPO_NAME_MAX + 48];
-	const struct inc_topo_port *other;
+	const struct inc_topo_port *other; /* this switch's port for it, or NULL */
 };
 
 /* Notes something that belongs behind a port, or behind none of this switch (NULL). by: how it is
@@ -106,7 +105,7 @@ static void note_name(struct cable *s, const char *name)
 		note_switch(s, found, "by LLDP");
 }
 
-/* Prints the name of what the topology has behind a port. */
+/* Returns the name of what the topology has behind a port. */
 static const char *wanted(const struct inc_topology *t, const struct inc_topo_port *port)
 {
 	if (!port->n_peers)

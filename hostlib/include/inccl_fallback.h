@@ -117,7 +117,9 @@ struct inccl_fallback_opts {
 	unsigned int timeout_ms;
 	/* Not 0: inccl_fallback_destroy() does not call gather(), but asks each other rank until
 	 * that has the last result. So a rank may leave although others do not, and their next
-	 * collective fails and names it. */
+	 * collective fails and names it. It must be the same on all ranks, because gather() of one
+	 * rank waits for that of all. The wait has no time limit, except that a rank counts no more
+	 * when it has not been reached for unreachable_ms. */
 	int leave_early;
 };
 

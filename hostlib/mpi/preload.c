@@ -81,8 +81,8 @@ int MPI_Comm_disconnect(MPI_Comm *comm)
 	return PMPI_Comm_disconnect(comm);
 }
 
-/* Without INCCL_CONTROLLER a call costs no more than the look at front_on, because the compiler
- * fills the struct behind it. */
+/* The struct is made only after the test of front_on, so without INCCL_CONTROLLER a call costs one
+ * test. */
 
 int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op,
 		  MPI_Comm comm)

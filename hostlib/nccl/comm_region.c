@@ -184,7 +184,8 @@ static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 }
 
 /* Ends a comm whose memory may be freed while requests use it. An RDMA device keeps the memory that
- * is registered, but a path over UDP would read or write what has its address by then. */
+ * is registered, but a path over UDP would access whatever has these addresses after the program
+ * has freed them. */
 static void end_use(struct ha_comm *comm)
 {
 	const uint64_t now_ns = inc_now_ns();

@@ -298,6 +298,8 @@ static uint64_t mac_of(const struct ifaddrs *own, const char *name)
 	return mac;
 }
 
+/* Adds an interface to the list by an entry of getifaddrs() that has an IPv4 address of it, unless
+ * the list has it, is full, or the interface is not allowed. all: all entries. */
 static void add_interface(struct interface_list *list, const struct ifaddrs *all,
 			  const struct ifaddrs *own, const char *allowed)
 {
@@ -505,6 +507,7 @@ static int read_address(const char *name, struct in_addr *address, struct inc_er
 	return found ? 0 : inc_err_set(err, EADDRNOTAVAIL, "%s has no IPv4 address", name);
 }
 
+/* Does the same as ha_rail_place() for a rail that is an interface. */
 static int place_interface(const struct ha_rail *rail, struct ha_place *place, struct inc_err *err)
 {
 	const char *name = rail->interface;

@@ -49,10 +49,13 @@ enum ha_affinity {
 
 /* A network device as NCCL sees it: a port with its standby port. */
 struct ha_device {
-	/* name for NCCL: "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports */
+	/* name for NCCL: "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports. Over UDP
+	 * it is the name of the interface. */
 	char name[INC_RDMA_NAME_SIZE + 8];
 	char pci_path[256]; /* path of the PCI device in /sys; "": none */
-	uint64_t guid;      /* GUID of the card, which is the same for all functions of the card */
+	/* GUID of the card, which is the same for all functions of the card; over UDP the MAC
+	 * address of the interface */
+	uint64_t guid;
 	uint64_t speed_mbps;
 	/* The port of NCCL's device, and its standby port. If rail[1] has no name, there is no
 	 * standby port. */

@@ -412,6 +412,7 @@ static unsigned int inspect_size(struct neighbour *n)
 	return payload ? payload + INC_MAX_OVERHEAD : 0;
 }
 
+/* bytes: the packets' size, which a page must hold with its headroom in a test run */
 static void inspect_redirect(struct neighbour *n, unsigned int bytes)
 {
 	const bool veth = !strcmp(n->adapter->driver, "veth");
@@ -468,7 +469,6 @@ bool inc_inspect_neighbour(struct inc_findings *f, const char *where, const stru
 		return false;
 	inspect_udp(&n);
 	bytes = inspect_size(&n);
-	/* a packet of the test run must fit a page with its headroom */
 	if (use == INC_ADAPTER_PASSTHROUGH && !inc_adapter_shows_xmit(a))
 		inc_find(f, INC_FINDING_SKIPPED, where, "redirect",
 			 "%s: the driver sends no redirected packets before inc-switchd runs",

@@ -39,8 +39,8 @@ int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, u
 /* Sends an ACK that requests an ACK. */
 int case_probe(struct unit *u, struct ref_comm *cm, uint32_t child, uint32_t psn);
 int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn);
-/* Fills in an echo request to this address (network order). Its sender is no soft endpoint, because
- * the fields that may differ do differ. */
+/* Fills in an echo request to this address (network order). Each field that P-158 leaves free has
+ * another value than a soft endpoint's. */
 void case_echo(uint32_t to, struct frame_spec *s);
 /* Adds a communicator with ordinary values. Returns NULL on failure. */
 struct ref_comm *case_comm(struct unit *u, uint32_t children, uint32_t ports, uint32_t payload,

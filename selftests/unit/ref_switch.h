@@ -87,9 +87,9 @@ struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t 
 struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 
 /* Functions of ref_comm.c that ref_switch.c uses. */
-/* The counter of a frame that belongs to no connection. It is why, unless the frame's source is an
- * address of the switch, or the frame is an echo request to its port. Builds the reply if the
- * counter is INC_CTR_ANS_ECHO. */
+/* Finds the counter of a frame that belongs to no connection. Returns `why`, unless the frame's
+ * source is an address of the switch, or the frame is an echo request to its port. Builds the reply
+ * if the counter is INC_CTR_ANS_ECHO. */
 enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame *in,
 				 uint32_t ifindex, enum inc_counter_id why, struct frame *reply);
 bool ref_is_only(uint8_t opcode);
