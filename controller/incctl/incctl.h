@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <netinet/in.h>
 #include <jansson.h>
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
@@ -79,6 +80,8 @@ void incctl_check_controller(const struct incctl_target *target, bool named,
  * topology. said: what running switches answer to "neighbours"; NULL: nothing. */
 void incctl_check_cable(const struct inc_topology *topology, const struct inc_topo_port *port,
 			const json_t *said, struct inc_findings *f);
+/* incctl_cables.c: whether the kernel has an entry of this neighbour at an interface. */
+bool incctl_knows(const char *ifname, struct in_addr ip);
 
 /* incctl_ask.c: replaces characters that could control the terminal (printable.h) in all
  * texts of an array or object, at any depth. Keys are not changed. */

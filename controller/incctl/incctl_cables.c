@@ -114,6 +114,17 @@ static const char *wanted(const struct inc_topology *t, const struct inc_topo_po
 					: t->hosts[port->peers[0].index].name;
 }
 
+bool incctl_knows(const char *ifname, struct in_addr ip)
+{
+	struct inc_neighbour_entry entry[MAX_ENTRIES];
+	const unsigned int n = inc_neighbours_read(ifname, entry, MAX_ENTRIES);
+	unsigned int k = 0;
+
+	while (k < n && entry[k].ip.s_addr != ip.s_addr)
+		k++;
+	return k < n;
+}
+
 /* Finds the switch of a port. */
 static unsigned int switch_of(const struct inc_topology *t, const struct inc_topo_port *port)
 {

@@ -156,6 +156,7 @@ static void examine_link(struct check *c, const char *where, const json_t *statu
 			     "read the log of inc-switchd, which has the reason");
 }
 
+/* Keeps a running switch's answer to "neighbours", and releases it. */
 static void enter_seen(struct check *c, json_t *answer)
 {
 	if (!c->seen)
@@ -382,20 +383,8 @@ static void compare(struct check *c, const char *where, const struct interface *
 			     "correct rate_mbit in the topology, or ethtool %s", i->name);
 }
 
-/* Whether the kernel has an entry of this neighbour. */
-static bool is_known(const struct interface *i, struct in_addr ip)
-{
-	struct inc_neighbour_entry entry[256];
-	const unsigned int n = inc_neighbours_read(i->name, entry, 256);
-	unsigned int k = 0;
-
-	while (k < n && entry[k].ip.s_addr != ip.s_addr)
-		k++;
-	return k < n;
-}
-
-/* The level of the finding that no XDP program answers at a port of the switch. A switch of which
- * the topology does not say its mode may do without. */
+/* The level of the finding that no XDP program answers at a port of the switch. A switch whose mode
+ * the topology omits may run in termination mode, which needs no XDP. */
 static enum inc_finding_level level_of_silence(const struct inc_topo_switch *sw)
 {
 	if (!sw->has_mode)
@@ -419,20 +408,21 @@ static void visit_switch(struct check *c, const char *where, const struct interf
 /* Examines a peer of a port. A host of a subnet need not exist, so it is examined if it is known.
  */
 static void visit_peer(struct check *c, const char *where, const struct interface *i,
-		       const struct inc_adapter *a, const struct inc_topo_peer *at)
+		       const struct inc_adapter *a, const struct inc_topo_peer *topo_peer)
 {
 	const struct inc_topology *t = c->topology;
-	const bool listed = !at->to_switch && inc_topology_is_listed(t, at->index);
+	const unsigned int index = topo_peer->index;
+	const bool listed = !topo_peer->to_switch && inc_topology_is_listed(t, index);
 	struct inc_check_peer peer = {.ifname = i->name, .own = i->own};
 
-	if (at->to_switch) {
-		visit_switch(c, where, i, a, &t->switches[at->index],
-			     t->switches[at->index].ports[at->port].ip);
+	if (topo_peer->to_switch) {
+		visit_switch(c, where, i, a, &t->switches[index],
+			     t->switches[index].ports[topo_peer->port].ip);
 		return;
 	}
-	peer.ip = t->hosts[at->index].ip;
-	peer.name = t->hosts[at->index].name;
-	if (listed || is_known(i, peer.ip))
+	peer.ip = t->hosts[index].ip;
+	peer.name = t->hosts[index].name;
+	if (listed || incctl_knows(i->name, peer.ip))
 		inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, listed);
 }
 
