@@ -261,11 +261,13 @@ static void look_at_mtu(struct inccl_endpoint *ep)
 	char why[160];
 
 	/* the advice is the MTU for a full payload, because later messages may be longer */
-	if (inc_channel_shrank(ep->addr, sent, why, sizeof(why))) {
-		inc_channel_shrank(ep->addr, ep->payload, why, sizeof(why));
+	if (inc_channel_mtu_too_small(ep->addr, sent, why, sizeof(why))) {
+		inc_channel_mtu_too_small(ep->addr, ep->payload, why, sizeof(why));
 		ep->failed = EMSGSIZE;
-		snprintf(ep->error, sizeof(ep->error), "its results may be lost: %s", why);
-	} else if (!ep->noted_mtu && inc_channel_shrank(ep->addr, result, why, sizeof(why))) {
+		snprintf(ep->error, sizeof(ep->error), "contributions can no longer be sent: %s",
+			 why);
+	} else if (!ep->noted_mtu &&
+		   inc_channel_mtu_too_small(ep->addr, result, why, sizeof(why))) {
 		ep->noted_mtu = true;
 		ep->log(ep->log_ctx, "results may be lost: %s", why);
 	}

@@ -415,9 +415,10 @@ struct inc_channel_ops {
 			       struct inc_channel_device_figures *out);
 };
 
-/* Whether the interface with the address `ip` has become too small for packets with this payload.
- * Writes its name, its MTU, the MTU that they need, and the command that sets it. */
-bool inc_channel_shrank(uint32_t ip, uint32_t payload, char *buf, size_t size);
+/* Whether the MTU of the interface with the address `ip` (network order) has become too small for
+ * packets with this payload. Writes its name, its MTU, the MTU that they need, and the command that
+ * sets it. */
+bool inc_channel_mtu_too_small(uint32_t ip, uint32_t payload, char *buf, size_t size);
 
 /* The program's log (lib/base/log.h), which is the default of a device's log. */
 void inc_channel_log(void *ctx, enum inc_log_level level, const char *fmt, ...)

@@ -339,7 +339,7 @@ static void name_interface(uint32_t ip, char name[IF_NAMESIZE])
 	freeifaddrs(list);
 }
 
-bool inc_channel_shrank(uint32_t ip, uint32_t payload, char *buf, size_t size)
+bool inc_channel_mtu_too_small(uint32_t ip, uint32_t payload, char *buf, size_t size)
 {
 	const unsigned int need = INC_MAX_OVERHEAD + payload;
 	char name[IF_NAMESIZE];
@@ -365,7 +365,7 @@ static void lose_unsent(struct soft_channel *ch)
 
 	if (error != EMSGSIZE)
 		snprintf(why, sizeof(why), "%s", strerrordesc_np(error));
-	else if (!inc_channel_shrank(own_ip, ch->payload, why, sizeof(why)))
+	else if (!inc_channel_mtu_too_small(own_ip, ch->payload, why, sizeof(why)))
 		snprintf(why, sizeof(why),
 			 "the route to it has a smaller MTU now than the %u that payload %u needs "
 			 "(ip route get ADDRESS)",
