@@ -101,7 +101,7 @@ static bool ask_kernel(struct asked *asked, uint32_t ifindex, uint32_t ip,
 /* Finds another port of the switch at which a peer's address is seen, as if two cables were
  * exchanged. Returns NULL if there is none. */
 static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct asked *asked,
-					     const struct inc_engine_port *but, uint32_t ip)
+					     const struct inc_engine_port *except, uint32_t ip)
 {
 	const struct in_addr addr = {.s_addr = ip};
 	uint32_t p;
@@ -113,7 +113,7 @@ static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct 
 	for (p = 0; p < d->n_ports; p++) {
 		const struct inc_engine_port *port = &d->port[p];
 
-		if (port == but)
+		if (port == except)
 			continue;
 		for (i = 0; i < asked->n_table; i++) {
 			if (asked->table[i].ifindex != port->ifindex ||

@@ -387,10 +387,10 @@ void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event
 	inc_comms_retry(sw->core);
 }
 
-void inc_switch_await(struct inc_core_switch *sw, bool announced)
+void inc_switch_await(struct inc_core_switch *sw, bool longer)
 {
 	inc_comms_note_closed(sw);
-	inc_core_timer_arm(&sw->closed, announced ? ANNOUNCED_MS : CLOSED_MS);
+	inc_core_timer_arm(&sw->closed, longer ? ANNOUNCED_MS : CLOSED_MS);
 }
 
 void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed, bool renews)

@@ -94,10 +94,10 @@ void inc_switch_reread(struct inc_core_switch *sw);
  * CORE_EVENT_ANSWER. */
 void inc_switch_connects(struct inc_core_switch *sw, const struct inc_core_event *hello);
 void inc_switch_lost(struct inc_core_switch *sw, bool peer_closed, bool renews);
-/* Begins the time in which the daemon of a switch must be back. It is longer if the daemon has
- * announced its return. It is also longer if an earlier controller has lost the daemon, because a
- * daemon that runs may have to find this controller first. */
-void inc_switch_await(struct inc_core_switch *sw, bool announced);
+/* Begins the time in which the daemon of a switch must be back. longer: it has the longer one,
+ * because it has announced its return, or because an earlier controller has lost it. A daemon that
+ * runs may have to find this controller first. */
+void inc_switch_await(struct inc_core_switch *sw, bool longer);
 void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event *answer);
 /* Lets communicators begin that wait for answers of switches, because one has stopped waiting for
  * the database (inc_comm.storing). Its requests count at its switches no longer. */

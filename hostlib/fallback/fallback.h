@@ -166,8 +166,8 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
 			   size_t bytes);
 /* Waits until all other ranks have the result of a collective, which they may fetch here. A rank
- * that is gone needs none. if_kept: returns -ECANCELED if this rank gives the result up meanwhile,
- * or has done so. */
-int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool if_kept);
+ * that is gone needs none. can_be_given_up: returns -ECANCELED if this rank gives the result up
+ * meanwhile, or has done so. */
+int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool can_be_given_up);
 
 #endif

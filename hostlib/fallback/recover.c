@@ -358,7 +358,7 @@ int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first,
 	return ret ?: none(f);
 }
 
-int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool if_kept)
+int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool can_be_given_up)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_STATUS, .number = number};
 	struct inccl_asked asked = {0};
@@ -367,7 +367,7 @@ int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bo
 
 	begin_wait(f);
 	for (int r = 0; r < f->ranks;) {
-		if (if_kept && is_given_up(f, number))
+		if (can_be_given_up && is_given_up(f, number))
 			return -ECANCELED;
 		ret = r == f->rank ? 0
 				   : inccl_peers_ask(f->peers, r, &question, &reply, NULL,
