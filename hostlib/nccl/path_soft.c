@@ -22,12 +22,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/nccl/path.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
 #include "lib/channel/channel.h"
+#include "lib/proto/roce.h"
 
 #define PIECE_BYTES 4096u
 /* Most messages under way in each direction. Their bytes fit into a socket's buffer of the usual
@@ -38,7 +40,6 @@
 #define RTO_MAX_NS   (100 * INC_NSEC_PER_MSEC)
 /* A longer time between two polls does not count as the peer's silence. */
 #define ABSENT_NS (20 * INC_NSEC_PER_MSEC)
-#define PKEY      0xffff
 /* room for all writes of a path, for descriptions that wait, and for control messages */
 #define MAX_WORK (HA_WRITES + HA_SLOTS + HA_MSGS_AHEAD)
 /* One poll brings AHEAD messages and AHEAD acknowledgements at most, and the path may die. */
@@ -352,9 +353,12 @@ static void check_silence(struct ha_path *path, uint64_t now_ns)
 	if (!soft->under_way || answers != soft->answers) {
 		soft->answers = answers;
 		soft->heard_at_ns = now_ns;
-	} else if (now_ns - soft->heard_at_ns > soft->window_ns) {
-		die(path, "the peer does not answer for HA_NCCL_QP_RETRY_CNT times the timeout "
-			  "HA_NCCL_QP_TIMEOUT");
+	} else if (!path->dead && now_ns - soft->heard_at_ns > soft->window_ns) {
+		snprintf(soft->why, sizeof(soft->why),
+			 "the peer has not answered for %u ms (HA_NCCL_QP_RETRY_CNT times "
+			 "HA_NCCL_QP_TIMEOUT)",
+			 (unsigned int)(soft->window_ns / INC_NSEC_PER_MSEC));
+		die(path, soft->why);
 	}
 }
 
@@ -457,7 +461,7 @@ int ha_soft_make(struct ha_path *path, const struct ha_path_opts *opts,
 	if (ret)
 		return ret;
 	soft->opts = (struct inc_channel_opts){.own = {.ip = device.own_ip.s_addr, .psn = psn},
-					       .pkey = PKEY,
+					       .pkey = INC_PKEY_DEFAULT,
 					       .max_message_bytes = PIECE_BYTES,
 					       .messages = AHEAD,
 					       .what = path->what,

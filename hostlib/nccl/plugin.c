@@ -104,14 +104,19 @@ static void log_devices(const struct ha_plugin *plugin)
 	bool rxe = false;
 
 	if (!devices->n)
-		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__,
-			      ha_config_is_soft(devices->config)
-				      ? "no interface that is up has an IPv4 address"
-				      : "no RDMA port that is up");
+		ha_plugin_log(
+			HA_LOG_INFO, __FILE__, __LINE__,
+			ha_config_is_soft(devices->config)
+				? "no interface that NCCL_SOCKET_IFNAME allows is up and has an "
+				  "IPv4 address"
+				: "no RDMA port that is up");
 	for (; device < end; device++) {
 		rxe = rxe || device->rxe;
 		text.msg[0] = '\0';
-		if (ha_rail_name(&device->rail[1]))
+		if (*device->rail[1].interface)
+			inc_err_add(&text, "%s: standby %s (%s)", device->name,
+				    device->rail[1].interface, affinities[device->affinity]);
+		else if (device->rail[1].device)
 			inc_err_add(&text, "%s: standby %s port %u (%s)", device->name,
 				    ha_rail_name(&device->rail[1]), device->rail[1].port,
 				    affinities[device->affinity]);

@@ -276,7 +276,7 @@ static void silence(void **state)
 	while (!ha_path_poll(path[SENDER], &event, 1))
 		;
 	assert_int_equal(event.kind, HA_PATH_DEAD);
-	assert_non_null(strstr(event.why, "does not answer"));
+	assert_non_null(strstr(event.why, "the peer has not answered for "));
 	assert_int_equal(ha_path_fd(path[SENDER]), -1);
 	/* work for a dead path fails like what it had before */
 	write_payload(i, 1, i);
