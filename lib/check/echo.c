@@ -115,7 +115,7 @@ static int exchange(struct echo *echo, struct inc_probed *out)
 	if (sendto(echo->fd, request, sizeof(request), 0, (const struct sockaddr *)&to,
 		   sizeof(to)) < 0) {
 		echo->refused = errno == ECONNREFUSED;
-		/* with the other error the kernel reports that its ARP requests got no answer */
+		/* EHOSTUNREACH: the kernel's ARP requests got no answer, so the peer is silent */
 		return echo->refused || errno == EHOSTUNREACH ? 0 : -errno;
 	}
 	/* This process may have stood still until after the deadline. So the packets that have come
@@ -168,10 +168,12 @@ void inc_inspect_echo(struct inc_findings *f, const char *where, const struct in
 			     "Each lost packet makes a collective wait until it is retransmitted.",
 			     "examine the cable, the devices on the way, and there: incctl check");
 	else if (silence != INC_FINDING_OK)
-		inc_find_fix(inc_find(f, silence, where, "echo",
-				      "%s: no XDP program answers at this address%s", who,
-				      echo.refused ? ", and its kernel has no use for RoCEv2" : ""),
-			     "No job in passthrough mode can begin there.",
-			     "there: systemctl start inc-switchd; incctl ports. A switch with "
-			     "--mode termination needs no XDP");
+		inc_find_fix(
+			inc_find(f, silence, where, "echo",
+				 "%s: no XDP program answers at this address%s", who,
+				 echo.refused ? ", and its kernel has no socket at UDP port 4791"
+					      : ""),
+			"No job in passthrough mode can begin there.",
+			"on the switch: systemctl start inc-switchd; incctl ports. A switch with "
+			"--mode termination needs no XDP");
 }
