@@ -17,6 +17,14 @@ struct inccl_log_entry {
 	char line[512];
 };
 
+/* The last line of a device. */
+struct inccl_device_line {
+	/* the communicators whose devices have logged it, each once */
+	const void *by[INC_MAX_CHANNELS];
+	unsigned int n;
+	char line[sizeof(((struct inccl_log_entry *)NULL)->line)];
+};
+
 static void log_stderr(void *ctx, const char *line)
 {
 	fprintf(stderr, "inccl: %s\n", line);
@@ -127,30 +135,39 @@ void inccl_log_line(struct inccl_log *log, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Whether the last line of a device was the same. Otherwise this one is the last one now. */
-static bool is_again(struct inccl_log *log, const char *line)
+/* Whether the last line of a device is the same, and only other devices have logged it. If this
+ * device has logged it as well, it repeats it, so the line counts as a new one. Notes the line. */
+static bool is_of_others(struct inccl_log *log, const void *by, const char *line)
 {
-	bool again;
+	struct inccl_device_line *last;
+	bool others;
 
 	pthread_mutex_lock(&log->lock);
-	again = log->device_line && !strcmp(log->device_line, line);
-	if (!again) {
-		free(log->device_line);
-		log->device_line = strdup(line);
+	last = log->device_line;
+	others = last && last->n < INC_MAX_CHANNELS && !strcmp(last->line, line);
+	for (unsigned int i = 0; others && i < last->n; i++)
+		others = last->by[i] != by;
+	if (!last)
+		last = log->device_line = calloc(1, sizeof(*last));
+	if (last) {
+		last->n = others ? last->n : 0;
+		last->by[last->n++] = by;
+		snprintf(last->line, sizeof(last->line), "%s", line);
 	}
 	pthread_mutex_unlock(&log->lock);
-	return again;
+	return others;
 }
 
-void inccl_log_forward(void *log, const char *fmt, ...)
+void inccl_log_forward(void *comm, const char *fmt, ...)
 {
+	struct inccl_log *log = ((const struct inccl_communicator *)comm)->group->log;
 	char line[sizeof(((struct inccl_log_entry *)NULL)->line)];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	if (!is_again(log, line))
+	if (!is_of_others(log, comm, line))
 		inccl_log_line(log, "%s", line);
 }
 

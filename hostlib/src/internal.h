@@ -50,8 +50,8 @@ struct inccl_log {
 	unsigned int owners;
 	pthread_mutex_t lock; /* The innermost of all locks. It is not held while fn runs. */
 	struct inccl_log_entry *first, **last;
-	char *device_line; /* the last line of a device; NULL: there was none */
-	bool waiting;      /* lines are queued; threads also read this flag without the lock */
+	struct inccl_device_line *device_line; /* the last line of a device, or NULL */
+	bool waiting; /* lines are queued; threads also read this flag without the lock */
 	bool delivering;
 	bool ended; /* the caller's function must not be called any more */
 	pthread_cond_t delivered;
@@ -410,7 +410,7 @@ void inccl_log_abandon(struct inccl_log *log);
 void inccl_log_end(struct inccl_log *log);
 void inccl_log_line(struct inccl_log *log, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-void inccl_log_forward(void *log, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void inccl_log_forward(void *comm, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void inccl_log_deliver(struct inccl_log *log);
 
 /* env.c. The settings of a group, as options and environment give them. */

@@ -16,7 +16,7 @@
 
 /* Opens the transport that the caller has chosen, or with "auto" the best one that can be
  * opened. */
-static int open_endpoint(const struct inccl_communicator *comm, enum inccl_transport_kind kind,
+static int open_endpoint(struct inccl_communicator *comm, enum inccl_transport_kind kind,
 			 struct inccl_endpoint **ep, struct inccl_own *own, struct inc_err *err)
 {
 	const struct inccl_communicator_opts *opts = &comm->settings;
@@ -28,7 +28,7 @@ static int open_endpoint(const struct inccl_communicator *comm, enum inccl_trans
 		.window_messages = opts->window,
 		.options = opts->verbs,
 		.log = inccl_log_forward,
-		.log_ctx = group->log,
+		.log_ctx = comm,
 	};
 	const struct inccl_transport *t;
 	struct inc_err why;

@@ -485,27 +485,36 @@ static void one_patiently(void **state)
 
 /* ---- lines of devices ---- */
 
-/* Each channel has a device. If several report the same, the log has one line. */
+/* Each channel has a device. If several report the same, the log has one line. A line that the same
+ * device repeats is logged again. */
 static void devices_repeat_nothing(void **state)
 {
 	static const char twice[] = "sent one by one";
-	struct inccl_log *logger;
+	static struct inccl_group group;
+	static struct inccl_communicator comms[2] = {{.group = &group}, {.group = &group}};
 	char log[4096] = "";
-	const char *first;
+	const char *first, *second;
 
-	assert_int_equal(inccl_log_new(keep_log, log, &logger), 0);
-	inccl_log_forward(logger, "%s", twice);
-	inccl_log_line(logger, "a line of the library");
-	inccl_log_forward(logger, "%s", twice);
-	inccl_log_deliver(logger);
+	assert_int_equal(inccl_log_new(keep_log, log, &group.log), 0);
+	inccl_log_forward(&comms[0], "%s", twice);
+	inccl_log_line(group.log, "a line of the library");
+	inccl_log_forward(&comms[1], "%s", twice);
+	inccl_log_deliver(group.log);
 	first = strstr(log, twice);
 	assert_non_null(first);
 	assert_null(strstr(first + 1, twice));
-	inccl_log_forward(logger, "another line");
-	inccl_log_forward(logger, "%s", twice);
-	inccl_log_deliver(logger);
-	assert_non_null(strstr(first + 1, twice));
-	inccl_log_put(logger);
+	/* the same devices report it once more */
+	inccl_log_forward(&comms[1], "%s", twice);
+	inccl_log_forward(&comms[0], "%s", twice);
+	inccl_log_deliver(group.log);
+	second = strstr(first + 1, twice);
+	assert_non_null(second);
+	assert_null(strstr(second + 1, twice));
+	inccl_log_forward(&comms[0], "another line");
+	inccl_log_forward(&comms[0], "%s", twice);
+	inccl_log_deliver(group.log);
+	assert_non_null(strstr(second + 1, twice));
+	inccl_log_put(group.log);
 }
 
 int main(int argc, char **argv)
