@@ -151,11 +151,16 @@ void inc_inspect_echo(struct inc_findings *f, const char *where, const struct in
 {
 	struct echo echo = {.own = peer->own, .peer = peer->ip};
 	struct inc_probed seen = {0};
-	char text[INC_ROUND_TRIP_TEXT], who[INC_CHECK_PEER_TEXT];
+	char text[INC_ROUND_TRIP_TEXT], who[INC_CHECK_PEER_TEXT], kernel[64] = "";
 	struct inc_err err;
+	int ret;
 
 	inc_check_peer_write(peer, who);
-	if (ask(&echo, peer->ifname, &seen, &err))
+	ret = ask(&echo, peer->ifname, &seen, &err);
+	if (echo.refused)
+		snprintf(kernel, sizeof(kernel), ", and its kernel has no socket at UDP port %u",
+			 INC_ROCE_UDP_PORT);
+	if (ret)
 		inc_find(f, INC_FINDING_SKIPPED, where, "echo", "%s: %.150s", who, err.msg);
 	else if (seen.received && seen.received == seen.sent)
 		inc_find(f, INC_FINDING_OK, where, "echo",
@@ -168,12 +173,9 @@ void inc_inspect_echo(struct inc_findings *f, const char *where, const struct in
 			     "Each lost packet makes a collective wait until it is retransmitted.",
 			     "examine the cable, the devices on the way, and there: incctl check");
 	else if (silence != INC_FINDING_OK)
-		inc_find_fix(
-			inc_find(f, silence, where, "echo",
-				 "%s: no XDP program answers at this address%s", who,
-				 echo.refused ? ", and its kernel has no socket at UDP port 4791"
-					      : ""),
-			"No job in passthrough mode can begin there.",
-			"on the switch: systemctl start inc-switchd; incctl ports. A switch with "
-			"--mode termination needs no XDP");
+		inc_find_fix(inc_find(f, silence, where, "echo",
+				      "%s: no XDP program answers at this address%s", who, kernel),
+			     "No job in passthrough mode can begin there.",
+			     "on the switch: systemctl start inc-switchd; incctl ports. A switch "
+			     "with --mode termination needs no XDP");
 }
