@@ -111,7 +111,7 @@ static void on_timeout(void *arg)
 {
 	struct inc_group *group = arg;
 	struct inc_err why;
-	char ranks[400], down[INC_DOWN_TEXT];
+	char ranks[200], down[INC_DOWN_TEXT];
 
 	if (group->phase == GROUP_RESTORED || group->phase == GROUP_RETURNING) {
 		inc_group_settle(group);
@@ -123,7 +123,7 @@ static void on_timeout(void *arg)
 	}
 	inc_group_list_absent(group, ranks, sizeof(ranks));
 	inc_group_print_down(group, down, sizeof(down));
-	inc_err_set(&why, ETIMEDOUT, "%.200s did not come within %u ms%s%s", ranks,
+	inc_err_set(&why, ETIMEDOUT, "%s did not come within %u ms%s%s", ranks,
 		    group->core->opt.group_timeout_ms, *down ? "; " : "", down);
 	inc_group_record_failure(group, 0, why.msg);
 	dissolve(group, ETIMEDOUT, &why);
