@@ -251,12 +251,13 @@ void inc_switches_print_down(const struct inc_core *core,
 						 ? wanted_behind(&topo->ports[p], wanted, arg)
 						 : -1;
 
-			if (host < 0 || used >= size || n++ == 2)
+			if (host < 0 || used >= size || n == 2)
 				continue;
 			used += snprintf(buf + used, size - used,
 					 "%sswitch %s: %s, and %s is behind it", used ? "; " : "",
 					 topo->name, sw->ports[p].down,
 					 core->topo->hosts[host].name);
+			n++;
 		}
 	}
 }
