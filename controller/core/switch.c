@@ -223,12 +223,12 @@ void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int p, cha
 }
 
 /* Returns the first wanted host behind a port, or -1. The hosts of a subnet may not exist, so they
- * are not wanted. */
-static int wanted_behind(const struct inc_topo_port *port,
+ * are not wanted. A port leads to a NIC, and callers know a host by its first NIC. */
+static int wanted_behind(const struct inc_topology *topo, const struct inc_topo_port *port,
 			 bool (*wanted)(const void *arg, unsigned int host), const void *arg)
 {
 	for (unsigned int k = 0; k < port->n_peers; k++) {
-		if (!port->peers[k].to_switch && wanted(arg, port->peers[k].index))
+		if (!port->peers[k].to_switch && wanted(arg, topo->hosts[port->peers[k].index].of))
 			return port->peers[k].index;
 	}
 	return -1;
@@ -247,9 +247,10 @@ void inc_switches_print_down(const struct inc_core *core,
 		const struct inc_topo_switch *topo = &core->topo->switches[s];
 
 		for (unsigned int p = 0; sw->connected && p < topo->n_ports; p++) {
-			const int host = *sw->ports[p].down
-						 ? wanted_behind(&topo->ports[p], wanted, arg)
-						 : -1;
+			const int host =
+				*sw->ports[p].down
+					? wanted_behind(core->topo, &topo->ports[p], wanted, arg)
+					: -1;
 
 			if (host < 0 || used >= size || n == 2)
 				continue;
