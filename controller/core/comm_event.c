@@ -293,11 +293,17 @@ static void report_port(struct inc_core_switch *sw, const struct inc_msg_event *
 	const struct inc_event_info *info = &inc_event_info[said->kind];
 	const int port =
 		inc_topology_port_by_name(&sw->core->topo->switches[sw->index], said->port);
+	const char *down = said->kind == INC_EVENT_KIND_PORT_LOST ? said->message : "";
 
 	if (port >= 0)
-		snprintf(sw->ports[port].down, sizeof(sw->ports[port].down), "%.159s",
-			 said->kind == INC_EVENT_KIND_PORT_LOST ? said->message : "");
+		snprintf(sw->ports[port].down, sizeof(sw->ports[port].down), "%.159s", down);
+	/* another topology is applied to the ports of the hello */
+	for (uint32_t i = 0; i < sw->n_hello_ports; i++) {
+		struct inc_msg_port *own = &sw->hello_ports[i];
 
+		if (strcmp(own->name, said->port) == 0)
+			snprintf(own->reason, sizeof(own->reason), "%.159s", down);
+	}
 	if (info->about == INC_EVENT_ABOUT_PORT)
 		inc_warn("switch %s: %s: %s", inc_switch_name(sw), info->name, said->message);
 	else
