@@ -354,14 +354,39 @@ void inc_event_notice(void *arg, const struct inc_msg_event *notice)
 	spread(d, &event);
 }
 
-void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind,
-		    const struct inc_engine_port *port, const char *text)
+/* Fills in an event about the present condition of a port. */
+static void describe_port(const struct inc_daemon *d, const struct inc_engine_port *port,
+			  struct inc_msg_event *event)
 {
-	struct inc_msg_event event = {.kind = kind};
+	const bool is_up = port->condition == INC_PORT_UP;
 
-	inc_warn("%s: %s", inc_event_info[kind].name, text);
-	snprintf(event.message, sizeof(event.message), "%s", text);
-	snprintf(event.port, sizeof(event.port), "%s", port->given);
-	stamp(d, &event);
+	event->kind = is_up ? INC_EVENT_KIND_PORT_BACK : INC_EVENT_KIND_PORT_LOST;
+	if (is_up)
+		snprintf(event->message, sizeof(event->message), "port %s is back", port->name);
+	else
+		snprintf(event->message, sizeof(event->message), "%.319s", port->reason);
+	snprintf(event->port, sizeof(event->port), "%s", port->given);
+	stamp(d, event);
+}
+
+void inc_event_port(struct inc_daemon *d, const struct inc_engine_port *port)
+{
+	struct inc_msg_event event = {};
+
+	describe_port(d, port, &event);
+	inc_warn("%s: %s", inc_event_info[event.kind].name,
+		 *port->reason ? port->reason : event.message);
 	spread(d, &event);
+}
+
+void inc_event_tell_ports(const struct inc_daemon *d, const struct inc_engine_port *told)
+{
+	for (uint32_t i = 0; i < d->n_ports; i++) {
+		struct inc_msg_event event = {};
+
+		if (strcmp(told[i].reason, d->port[i].reason) == 0)
+			continue;
+		describe_port(d, &d->port[i], &event);
+		inc_client_event(d->client, &event);
+	}
 }

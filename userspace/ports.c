@@ -134,14 +134,9 @@ int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *e
 static void report(struct inc_daemon *d, const struct inc_engine_port *port,
 		   const struct inc_engine_port *was)
 {
-	char text[IF_NAMESIZE + 32];
-
-	if (port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) {
-		snprintf(text, sizeof(text), "port %s is back", port->name);
-		inc_event_port(d, INC_EVENT_KIND_PORT_BACK, port, text);
-	} else if (strcmp(port->reason, was->reason) != 0) {
-		inc_event_port(d, INC_EVENT_KIND_PORT_LOST, port, port->reason);
-	}
+	if ((port->condition == INC_PORT_UP && was->condition != INC_PORT_UP) ||
+	    strcmp(port->reason, was->reason) != 0)
+		inc_event_port(d, port);
 }
 
 /*

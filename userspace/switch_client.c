@@ -306,7 +306,8 @@ static void on_welcome(struct inc_client *c, const json_t *object)
 			inc_event_standing(c->d, f->event.communicator, f->event.stands);
 		inc_client_event(c, &f->event);
 	}
-	/* a port may have come back since "hello" */
+	/* a port may have gone or come back since "hello" */
+	inc_event_tell_ports(c->d, c->told);
 	inc_client_check_ports(c);
 }
 

@@ -205,10 +205,12 @@ void inc_configured_append(const struct inc_daemon *d, uint32_t communicator, js
 /* event.c: logs, stores and reports an event. The function is an inc_notice_fn, and arg is the
  * daemon. Failures that still hold are reported again to a controller that reconnects. */
 void inc_event_notice(void *arg, const struct inc_msg_event *event);
-/* Does the same as inc_event_notice() for an event that is about a port alone, and about no
- * communicator. */
-void inc_event_port(struct inc_daemon *d, enum inc_event_kind kind,
-		    const struct inc_engine_port *port, const char *text);
+/* Does the same as inc_event_notice() for the present condition of a port, which is an event about
+ * no communicator. */
+void inc_event_port(struct inc_daemon *d, const struct inc_engine_port *port);
+/* Sends that event, to the controller only, for each port whose reason is not that in told, the
+ * ports as the last hello describes them. */
+void inc_event_tell_ports(const struct inc_daemon *d, const struct inc_engine_port *told);
 int inc_events_open(struct inc_daemon *d);
 void inc_events_close(struct inc_daemon *d);
 /* Whether the failure that an event reports still holds. */
