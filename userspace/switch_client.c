@@ -110,17 +110,19 @@ const char *inc_client_state(const struct inc_client *c)
 static void retry(struct inc_client *c, const char *why)
 {
 	struct controller *at = &c->controllers[c->at];
+	/* a connection that broke may work again at once, but a silent controller may be dead */
+	const bool same = c->state == CONNECTED && c->silent_pings <= SILENT_PINGS;
 
 	if (c->state == CONNECTED || strncmp(at->said, why, sizeof(at->said) - 1) != 0)
 		inc_warn("controller %s: %s; traffic goes on, trying %s", at->text, why,
-			 c->n > 1 ? "the next" : "again");
+			 c->n > 1 && !same ? "the next" : "again");
 	else
 		inc_debug("controller %s: %s", at->text, why);
 	snprintf(at->said, sizeof(at->said), "%s", why);
 	inc_renewal_end(c->renewal, c->conn);
 	inc_ndjson_free(c->conn);
 	c->conn = NULL;
-	c->at = (c->at + 1) % c->n;
+	c->at = same ? c->at : (c->at + 1) % c->n;
 	go(c, WAITING);
 	/* look the controller's name up again, because it may have another address by now */
 	inc_addresses_refresh(at->addresses);
@@ -505,10 +507,7 @@ static void on_timer(void *arg)
 
 static void on_accepted(void *arg, const char *why)
 {
-	struct inc_client *c = arg;
-
-	retry(c, why);
-	c->at = (c->at + c->n - 1) % c->n; /* this controller has just answered */
+	retry(arg, why);
 }
 
 static void on_due(void *arg)
