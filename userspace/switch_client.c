@@ -119,7 +119,8 @@ static void retry(struct inc_client *c, const char *why)
 	else
 		inc_debug("controller %s: %s", at->text, why);
 	snprintf(at->said, sizeof(at->said), "%s", why);
-	inc_renewal_end(c->renewal, c->conn);
+	/* a connection that could not begin TLS must send nothing */
+	inc_renewal_end(c->renewal, c->state >= GREETING ? c->conn : NULL);
 	inc_ndjson_free(c->conn);
 	c->conn = NULL;
 	c->at = same ? c->at : (c->at + 1) % c->n;
