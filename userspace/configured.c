@@ -296,6 +296,14 @@ const char *inc_configured_lacks(const struct inc_daemon *d, uint32_t communicat
 	return c ? c->lacks : "";
 }
 
+const char *inc_configured_lacks_at(const struct inc_daemon *d, uint32_t communicator,
+				    const struct inc_engine_port *port)
+{
+	const struct inc_configured *c = find(d, communicator);
+
+	return c && c->lacking == port ? c->lacks : "";
+}
+
 void inc_configured_remove(struct inc_daemon *d, uint32_t communicator)
 {
 	struct inc_configured *c = find(d, communicator);

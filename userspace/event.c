@@ -123,7 +123,14 @@ static bool lacks_port(const struct inc_daemon *d, const struct inc_comm_at *at)
 	return away;
 }
 
-/* Finds the connection to the peer of an event. An event that names no rank is about the parent. */
+/* Whether an event is about the peer of a connection of its communicator. An event that names no
+ * rank is about the parent. */
+static bool is_about(const struct inc_msg_event *event, const struct inc_engine_conn *conn)
+{
+	return event->n_ranks ? !conn->up && conn->rank == event->ranks[0] : conn->up;
+}
+
+/* Finds the connection to the peer of an event. */
 static bool find_conn(const struct inc_comm_at *at, const struct inc_msg_event *event,
 		      struct inc_engine_conn *out)
 {
@@ -131,7 +138,7 @@ static bool find_conn(const struct inc_comm_at *at, const struct inc_msg_event *
 
 	for (c = 0; c < at->comm.connections; c++) {
 		at->engine->ops->conn(at->engine, at->place, c, out);
-		if (event->n_ranks ? !out->up && out->rank == event->ranks[0] : out->up)
+		if (is_about(event, out))
 			return true;
 	}
 	return false;
@@ -316,6 +323,18 @@ void inc_events_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PO
 		if (port && !texts[port - d->port])
 			texts[port - d->port] = f->event.message;
 	}
+}
+
+const char *inc_event_of_loss(const struct inc_daemon *d, uint32_t communicator,
+			      const struct inc_engine_conn *conn)
+{
+	const struct inc_failure *f;
+
+	TAILQ_FOREACH (f, &d->events->failures, entry)
+		if (conn->loss && f->event.communicator == communicator &&
+		    f->event.kind == INC_EVENT_KIND_UNDELIVERED && is_about(&f->event, conn))
+			return f->event.message;
+	return NULL;
 }
 
 /* Fills in the fields that all events have. */

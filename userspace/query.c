@@ -272,29 +272,30 @@ static json_t *query_communicators(struct inc_daemon *d, struct inc_page *page, 
 	return each_comm(d, page, add_communicator, json_array());
 }
 
-/* Returns a text that names what is wrong with a port, or "". */
-static const char *trouble_of(const struct inc_daemon *d, const char *name)
+/* Returns a text that names what is wrong with the port of a connection, for its communicator, or
+ * "". */
+static const char *trouble_of(const struct inc_daemon *d, uint32_t communicator,
+			      const struct inc_engine_conn *conn)
 {
-	const struct inc_engine_port *port = inc_ports_find(d, name);
-	const char *troubles[INC_MAX_PORTS];
+	const struct inc_engine_port *port = inc_ports_find(d, conn->port);
+	const char *trouble;
 
 	if (!port || *port->reason)
 		return port ? port->reason : "";
-	inc_events_by_port(d, troubles);
-	inc_configured_by_port(d, troubles);
-	return troubles[port - d->port] ?: "";
+	trouble = inc_event_of_loss(d, communicator, conn);
+	return trouble ?: inc_configured_lacks_at(d, communicator, port);
 }
 
 /* A peer whose packets are missing, and what is wrong with the port that leads to it. */
-static json_t *missing_json(const struct inc_daemon *d, const struct inc_engine_conn *conn,
-			    uint64_t waited_ms)
+static json_t *missing_json(const struct inc_daemon *d, uint32_t communicator,
+			    const struct inc_engine_conn *conn, uint64_t waited_ms)
 {
 	json_t *object = conn->up ? json_pack("{s:b}", "up", true)
 				  : json_pack("{s:I}", "rank", (json_int_t)conn->rank);
 
 	json_object_set_new(object, "since_ms", count(waited_ms));
 	json_object_set_new(object, "port", json_string(conn->port));
-	json_object_set_new(object, "reason", json_string(trouble_of(d, conn->port)));
+	json_object_set_new(object, "reason", json_string(trouble_of(d, communicator, conn)));
 	return object;
 }
 
@@ -315,7 +316,8 @@ static void add_waiting(const struct inc_daemon *d, const struct inc_comm_at *at
 		if (!conn.up && w.arrived >> c & 1)
 			json_array_append_new(arrived, json_integer(conn.rank));
 		else if (!conn.up || w.up)
-			json_array_append_new(missing, missing_json(d, &conn, w.waited_ms));
+			json_array_append_new(missing, missing_json(d, at->comm.communicator, &conn,
+								    w.waited_ms));
 	}
 	json_array_append_new(list,
 			      json_pack("{s:I, s:o, s:O, s:O}", "communicator",
@@ -343,7 +345,9 @@ static json_t *query_config(struct inc_daemon *d, struct inc_page *page, struct 
 
 static json_t *query_waiting(struct inc_daemon *d, struct inc_page *page, struct inc_err *err)
 {
-	inc_ports_check(d);
+	/* the controller asks about one communicator after the other */
+	if (!page->has_only)
+		inc_ports_check(d);
 	return each_comm(d, page, add_waiting, json_array());
 }
 

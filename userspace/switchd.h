@@ -191,6 +191,9 @@ void inc_configured_ask(struct inc_daemon *d);
 const char *inc_configured_lacks_now(struct inc_daemon *d, uint32_t communicator);
 /* Returns what the communicator's ports lack, as inc_ports_fit() writes it; "": nothing. */
 const char *inc_configured_lacks(const struct inc_daemon *d, uint32_t communicator);
+/* Does the same for one port: returns "" if the communicator lacks nothing of it. */
+const char *inc_configured_lacks_at(const struct inc_daemon *d, uint32_t communicator,
+				    const struct inc_engine_port *port);
 /* Fills in, for each port whose text is NULL, what the port lacks for one of the communicators. The
  * text belongs to the communicator. */
 void inc_configured_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS]);
@@ -227,6 +230,10 @@ void inc_event_standing(const struct inc_daemon *d, uint32_t communicator,
 json_t *inc_event_first_failures(struct inc_daemon *d);
 json_t *inc_event_notices(const struct inc_daemon *d);
 void inc_event_forget(struct inc_daemon *d, uint32_t communicator);
+/* Returns the text of the event that reports that packets to the peer of a connection are lost,
+ * while that is so, or NULL. */
+const char *inc_event_of_loss(const struct inc_daemon *d, uint32_t communicator,
+			      const struct inc_engine_conn *conn);
 /* Finds for each port the text of an event that reports that packets which are sent there are lost,
  * while that is so. NULL: there is none. */
 void inc_events_by_port(const struct inc_daemon *d, const char *texts[INC_MAX_PORTS]);
