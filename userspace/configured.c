@@ -28,6 +28,7 @@ struct inc_configured {
 	uint32_t silent_ip;           /* address of a peer that does not answer; 0: there is none */
 	char silent[INC_PORT_REASON]; /* a text that names that peer */
 	const struct inc_engine_port *silent_port; /* the port that leads to it */
+	const struct inc_engine_port *seen_port;   /* another one, at which it is seen; or NULL */
 	LIST_ENTRY(inc_configured) entry;
 };
 
@@ -98,10 +99,27 @@ static bool ask_kernel(struct asked *asked, uint32_t ifindex, uint32_t ip,
 	return true;
 }
 
+/* Whether the MAC address of an entry has another address at the same port. Then it is another NIC
+ * of the peer's host, which may answer for all addresses of the host, or a router. */
+static bool has_others(const struct asked *asked, const struct inc_neighbour *entry)
+{
+	int i;
+
+	for (i = 0; i < asked->n_table; i++) {
+		const struct inc_neighbour *other = &asked->table[i];
+
+		if (other->ifindex == entry->ifindex && other->ip.s_addr != entry->ip.s_addr &&
+		    !memcmp(other->mac, entry->mac, sizeof(entry->mac)))
+			return true;
+	}
+	return false;
+}
+
 /* Finds another port of the switch at which a peer's address is seen, as if two cables were
- * exchanged. Returns NULL if there is none. */
+ * exchanged. was: the result of the last look. Returns NULL if there is none. */
 static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct asked *asked,
-					     const struct inc_engine_port *except, uint32_t ip)
+					     const struct inc_engine_port *except,
+					     const struct inc_engine_port *was, uint32_t ip)
 {
 	const struct in_addr addr = {.s_addr = ip};
 	uint32_t p;
@@ -116,17 +134,18 @@ static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct 
 		if (port == except)
 			continue;
 		for (i = 0; i < asked->n_table; i++) {
-			if (asked->table[i].ifindex != port->ifindex ||
-			    asked->table[i].ip.s_addr != ip)
+			const struct inc_neighbour *entry = &asked->table[i];
+
+			if (entry->ifindex != port->ifindex || entry->ip.s_addr != ip ||
+			    has_others(asked, entry))
 				continue;
-			/* the kernel asks an old entry's owner, and forgets the entry if it is gone
-			 */
-			if (asked->table[i].stale)
+			/* The kernel asks an old entry's owner, and forgets the entry if it is
+			 * gone. Until then the last look's result stays. */
+			if (entry->stale)
 				inc_neighbour_provoke(port->ifindex, addr);
-			return port;
+			if (!entry->stale || port == was)
+				return port;
 		}
-		if (inc_lldp_shows(d->lldp, port->ifindex, addr))
-			return port;
 	}
 	return NULL;
 }
@@ -168,6 +187,8 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 			 (answer == INC_NEIGHBOUR_ASKED && c->silent_ip == conn.peer.ip);
 	}
 	c->asked_ip = first_ip;
+	if (!silent || c->silent_ip != conn.peer.ip)
+		c->seen_port = NULL;
 	c->silent_ip = silent ? conn.peer.ip : 0;
 	if (!silent)
 		return;
@@ -175,7 +196,7 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 		snprintf(who, sizeof(who), "rank %u", conn.rank);
 	c->silent_port = port;
 	inet_ntop(AF_INET, &conn.peer.ip, ip, sizeof(ip));
-	other = seen_at(d, asked, port, conn.peer.ip);
+	other = c->seen_port = seen_at(d, asked, port, c->seen_port, conn.peer.ip);
 	if (other)
 		snprintf(c->silent, sizeof(c->silent),
 			 "port %s: %s (%s) does not answer ARP requests, and is seen at port %s: "

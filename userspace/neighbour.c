@@ -488,22 +488,6 @@ void inc_lldp_introduce(const struct inc_lldp_watch *w, uint32_t ifindex, const 
 	sendto(w->fd, frame, len, 0, (const struct sockaddr *)&to, sizeof(to));
 }
 
-bool inc_lldp_shows(const struct inc_lldp_watch *w, uint32_t ifindex, struct in_addr ip)
-{
-	const uint64_t now_ns = inc_now_ns();
-
-	for (unsigned int i = 0; w && i < INC_MAX_PORTS; i++) {
-		for (unsigned int k = 0; w->at[i].ifindex == ifindex && k < SENDERS; k++) {
-			const struct sender *sender = &w->at[i].senders[k];
-
-			if (sender->ends_at_ns > now_ns && sender->said.has_address &&
-			    sender->said.address.s_addr == ip.s_addr)
-				return true;
-		}
-	}
-	return false;
-}
-
 json_t *inc_lldp_json(const struct inc_lldp_watch *w, uint32_t ifindex)
 {
 	const uint64_t now_ns = inc_now_ns();

@@ -77,8 +77,6 @@ void inc_lldp_watch_port(struct inc_lldp_watch *w, uint32_t ifindex);
  * cable. Errors are ignored, because the frame is only a help. */
 void inc_lldp_introduce(const struct inc_lldp_watch *w, uint32_t ifindex, const char *name,
 			const char *port);
-/* Whether a frame that is still valid has this address as its sender's. w may be NULL. */
-bool inc_lldp_shows(const struct inc_lldp_watch *w, uint32_t ifindex, struct in_addr ip);
 /* Returns the valid frames of an interface as a JSON list. w may be NULL. */
 json_t *inc_lldp_json(const struct inc_lldp_watch *w, uint32_t ifindex);
 

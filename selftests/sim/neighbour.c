@@ -135,11 +135,6 @@ void inc_lldp_introduce(const struct inc_lldp_watch *w, uint32_t ifindex, const 
 {
 }
 
-bool inc_lldp_shows(const struct inc_lldp_watch *w, uint32_t ifindex, struct in_addr ip)
-{
-	return false;
-}
-
 json_t *inc_lldp_json(const struct inc_lldp_watch *w, uint32_t ifindex)
 {
 	return json_array();

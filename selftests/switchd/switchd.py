@@ -38,6 +38,8 @@ WAYS = ("libxdp",) if os.environ.get("LIBXDP_ONLY") else ("bpf_link", "libxdp")
 SIOCETHTOOL, SIOCGIFHWADDR = 0x8946, 0x8927
 ETHTOOL_SGRO = 0x2c
 AF_XDP, SOL_XDP = 44, 283
+LLDP = 0x88cc
+NEAREST = bytes.fromhex("0180c200000e")
 XDP_RX_RING, XDP_UMEM_REG, XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING = 2, 4, 5, 6
 
 
@@ -317,6 +319,16 @@ def answer_arp(arp, host):
     arp.send(frame[6:12] + host.mac + b"\x08\x06" + frame[14:20] + b"\x00\x02" + host.mac
              + frame[38:42] + frame[22:28] + frame[28:32])
     arp.close()
+
+
+def tlv(kind, value):
+    return struct.pack("!H", kind << 9 | len(value)) + value
+
+
+def introduction(mac, name, ttl=120, before=b"", behind=b"", ip="10.0.0.9"):
+    """An LLDP frame of a host."""
+    return NEAREST + mac + struct.pack("!H", LLDP) + before + tlv(1, b"\4" + mac) + tlv(2, b"\5eth0") + tlv(3, struct.pack("!H", ttl)) + \
+        tlv(5, name) + tlv(8, b"\5\1" + socket.inet_aton(ip) + b"\1\0\0\0\0\0") + behind + tlv(0, b"")
 
 
 def dispatchers():
