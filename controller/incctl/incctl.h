@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 #include "lib/net/tls.h"
@@ -76,12 +77,12 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 void incctl_check_controller(const struct incctl_target *target, bool named,
 			     struct inc_findings *f);
 
+/* incctl_cables.c: whether the kernel has an entry of this neighbour at an interface. */
+bool incctl_is_known(const char *ifname, struct in_addr ip);
 /* incctl_cables.c: appends a finding if a port's cable leads to another machine than in the
  * topology. said: what running switches answer to "neighbours"; NULL: nothing. */
 void incctl_check_cable(const struct inc_topology *topology, const struct inc_topo_port *port,
 			const json_t *said, struct inc_findings *f);
-/* incctl_cables.c: whether the kernel has an entry of this neighbour at an interface. */
-bool incctl_knows(const char *ifname, struct in_addr ip);
 
 /* incctl_ask.c: replaces characters that could control the terminal (printable.h) in all
  * texts of an array or object, at any depth. Keys are not changed. */

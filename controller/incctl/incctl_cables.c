@@ -24,19 +24,41 @@ struct cable {
 	const struct inc_topo_port *other; /* this switch's port for it, or NULL */
 };
 
-/* Notes something that belongs behind a port, or behind none of this switch (NULL). by: how it is
- * known. */
+bool incctl_is_known(const char *ifname, struct in_addr ip)
+{
+	struct inc_neighbour_entry entry[MAX_ENTRIES];
+	const unsigned int n = inc_neighbours_read(ifname, entry, MAX_ENTRIES);
+	unsigned int k = 0;
+
+	while (k < n && entry[k].ip.s_addr != ip.s_addr)
+		k++;
+	return k < n;
+}
+
+/* Notes something with an address that belongs behind a port, or behind none of this switch (NULL).
+ * by: how it is known. A machine that is also seen at its own port was here earlier. */
 static void note(struct cable *s, const char *name, const char *by,
-		 const struct inc_topo_port *port)
+		 const struct inc_topo_port *port, struct in_addr ip)
 {
 	if (port == s->port) {
 		s->right = true;
 		return;
 	}
-	if (*s->wrong)
+	if (*s->wrong || (port && incctl_is_known(port->name, ip)))
 		return;
 	snprintf(s->wrong, sizeof(s->wrong), "%s (%.40s)", name, by);
 	s->other = port;
+}
+
+/* Whether the topology has another NIC of the host behind the port. This NIC may answer for the
+ * addresses of all of them. */
+static bool leads_to_other_nic(const struct cable *s, unsigned int nic)
+{
+	const struct inc_topo_host *hosts = s->topology->hosts;
+	const struct inc_topo_peer *peer = s->port->peers;
+
+	return s->port->n_peers && !peer->to_switch && peer->index != nic &&
+	       hosts[peer->index].of == hosts[nic].of;
 }
 
 /* Notes a host. nic: its NIC; any of its NICs may be meant if it is known by name alone. */
@@ -46,19 +68,23 @@ static void note_host(struct cable *s, unsigned int nic, const char *by, bool an
 	const struct inc_topo_host *h = &t->hosts[nic], *at = h;
 	const struct inc_topo_port *port = NULL;
 
+	if (!any_nic && leads_to_other_nic(s, nic))
+		return;
 	do {
 		port = h->sw == s->sw ? &t->switches[h->sw].ports[h->port] : NULL;
 		at = h;
 		h = h->next ? &t->hosts[h->next] : NULL;
 	} while (any_nic && port != s->port && h);
-	note(s, at->name, by, port);
+	note(s, at->name, by, port, at->ip);
 }
 
 /* Notes another switch. */
 static void note_switch(struct cable *s, unsigned int index, const char *by)
 {
 	const struct inc_topo_switch *own = &s->topology->switches[s->sw];
+	const struct inc_topo_switch *sw = &s->topology->switches[index];
 	const struct inc_topo_port *port = NULL;
+	struct in_addr ip = {0};
 	unsigned int p, k;
 
 	if (index == s->sw)
@@ -67,9 +93,11 @@ static void note_switch(struct cable *s, unsigned int index, const char *by)
 	for (p = 0; p < own->n_ports && port != s->port; p++)
 		for (k = 0; k < own->ports[p].n_peers && port != s->port; k++)
 			if (own->ports[p].peers[k].to_switch &&
-			    own->ports[p].peers[k].index == index)
+			    own->ports[p].peers[k].index == index) {
 				port = &own->ports[p];
-	note(s, s->topology->switches[index].name, by, port);
+				ip = sw->ports[port->peers[k].port].ip;
+			}
+	note(s, sw->name, by, port, ip);
 }
 
 static void note_address(struct cable *s, struct in_addr ip)
@@ -114,17 +142,6 @@ static const char *wanted(const struct inc_topology *t, const struct inc_topo_po
 					: t->hosts[port->peers[0].index].name;
 }
 
-bool incctl_knows(const char *ifname, struct in_addr ip)
-{
-	struct inc_neighbour_entry entry[MAX_ENTRIES];
-	const unsigned int n = inc_neighbours_read(ifname, entry, MAX_ENTRIES);
-	unsigned int k = 0;
-
-	while (k < n && entry[k].ip.s_addr != ip.s_addr)
-		k++;
-	return k < n;
-}
-
 /* Finds the switch of a port. */
 static unsigned int switch_of(const struct inc_topology *t, const struct inc_topo_port *port)
 {
@@ -141,12 +158,16 @@ void incctl_check_cable(const struct inc_topology *t, const struct inc_topo_port
 {
 	struct cable s = {.topology = t, .sw = switch_of(t, port), .port = port};
 	struct inc_neighbour_entry entry[MAX_ENTRIES];
-	const unsigned int n = inc_neighbours_read(port->name, entry, MAX_ENTRIES);
+	unsigned int n;
 	const json_t *at, *introduced;
 	struct inc_finding *bad;
 	char where[80];
 	size_t i, k;
 
+	/* everything on a bridge is seen at each of its ports */
+	if (port->bridge >= 0)
+		return;
+	n = inc_neighbours_read(port->name, entry, MAX_ENTRIES);
 	for (k = 0; k < n; k++)
 		note_address(&s, entry[k].ip);
 	json_array_foreach (said, i, at) {

@@ -422,7 +422,7 @@ static void visit_peer(struct check *c, const char *where, const struct interfac
 	}
 	peer.ip = t->hosts[index].ip;
 	peer.name = t->hosts[index].name;
-	if (listed || incctl_knows(i->name, peer.ip))
+	if (listed || incctl_is_known(i->name, peer.ip))
 		inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, listed);
 }
 
