@@ -383,13 +383,11 @@ static void compare(struct check *c, const char *where, const struct interface *
 			     "correct rate_mbit in the topology, or ethtool %s", i->name);
 }
 
-/* The level of the finding that no XDP program answers at a port of the switch. A switch whose mode
- * the topology omits may run in termination mode, which needs no XDP. */
+/* The level of the finding that no XDP program answers at a port of the switch. A switch without a
+ * job in passthrough mode may have no program yet. */
 static enum inc_finding_level level_of_silence(const struct inc_topo_switch *sw)
 {
-	if (!sw->has_mode)
-		return INC_FINDING_WARNING;
-	return sw->mode == INC_TERMINATION ? INC_FINDING_OK : INC_FINDING_PROBLEM;
+	return sw->has_mode && sw->mode == INC_TERMINATION ? INC_FINDING_OK : INC_FINDING_WARNING;
 }
 
 /* Examines a switch of the topology that is a neighbour, by its port with this address. */

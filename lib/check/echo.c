@@ -175,7 +175,8 @@ void inc_inspect_echo(struct inc_findings *f, const char *where, const struct in
 	else if (silence != INC_FINDING_OK)
 		inc_find_fix(inc_find(f, silence, where, "echo",
 				      "%s: no XDP program answers at this address%s", who, kernel),
-			     "No job in passthrough mode can begin there.",
-			     "on the switch: systemctl start inc-switchd; incctl ports. A switch "
-			     "with --mode termination needs no XDP");
+			     "If inc-switchd does not run there, no job can begin.",
+			     "on the switch: systemctl start inc-switchd; incctl ports. With "
+			     "--mode termination XDP is attached with the first job in passthrough "
+			     "mode, and an older inc-switchd does not answer");
 }
