@@ -15,6 +15,9 @@
 #define BUFFER_BYTES (4 << 20) /* size of a soft device's socket buffer in each direction */
 /* After this time without a result the interface's MTU may be the cause. */
 #define MTU_LOOK_NS INC_NSEC_PER_SEC
+/* The MTU must be too small at so many looks in a row. A program that configures interfaces may set
+ * another one for a moment. */
+#define MTU_LOOKS 3
 
 /* ---- reports of the channel ---- */
 
@@ -252,8 +255,8 @@ void inccl_endpoint_unmap(struct inccl_endpoint *ep, struct inc_channel_region *
 /* ---- the interface's MTU ---- */
 
 /* Looks whether the interface has become too small for the messages under way. A veth drops what is
- * longer than its MTU. The endpoint fails if a contribution is too long, because the kernel would
- * refuse to send it again. A result that is too long may nevertheless arrive at a NIC. */
+ * longer than its MTU. The endpoint fails if a contribution stays too long, because the kernel
+ * would refuse to send it again. A result that is too long may nevertheless arrive at a NIC. */
 static void look_at_mtu(struct inccl_endpoint *ep)
 {
 	const uint32_t sent = inc_min(ep->longest_sent, ep->payload);
@@ -262,12 +265,16 @@ static void look_at_mtu(struct inccl_endpoint *ep)
 
 	/* the advice is the MTU for a full payload, because later messages may be longer */
 	if (inc_channel_mtu_too_small(ep->addr, sent, why, sizeof(why))) {
+		if (++ep->small_looks < MTU_LOOKS)
+			return;
 		inc_channel_mtu_too_small(ep->addr, ep->payload, why, sizeof(why));
 		ep->failed = EMSGSIZE;
 		snprintf(ep->error, sizeof(ep->error), "contributions can no longer be sent: %s",
 			 why);
-	} else if (!ep->noted_mtu &&
-		   inc_channel_mtu_too_small(ep->addr, result, why, sizeof(why))) {
+		return;
+	}
+	ep->small_looks = 0;
+	if (!ep->noted_mtu && inc_channel_mtu_too_small(ep->addr, result, why, sizeof(why))) {
 		ep->noted_mtu = true;
 		ep->log(ep->log_ctx, "results may be lost: %s", why);
 	}
@@ -289,6 +296,7 @@ static void check_mtu(struct inccl_endpoint *ep)
 		return;
 	}
 	ep->looked_completed = ep->completed;
+	ep->small_looks = 0;
 	ep->look_at_ns = waits ? inc_now_ns() + MTU_LOOK_NS : 0;
 }
 

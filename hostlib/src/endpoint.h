@@ -95,9 +95,10 @@ struct inccl_endpoint {
 	/* Time of the next look at the interface's MTU, because results are missing; 0: none is.
 	 * looked_completed: `completed` when that time was set. */
 	uint64_t look_at_ns, looked_completed;
-	bool noted_mtu;  /* the log has reported that results do not fit the interface */
-	int failed;      /* 0, or a positive errno: the endpoint has failed for good */
-	char error[256]; /* why */
+	unsigned int small_looks; /* last looks in a row at which the MTU was too small */
+	bool noted_mtu;           /* the log has reported that results do not fit the interface */
+	int failed;               /* 0, or a positive errno: the endpoint has failed for good */
+	char error[256];          /* why */
 	/* The endpoint has failed because ranks have called different collectives (NAK 63). The
 	 * controller's notice will name them. */
 	bool mismatch;
