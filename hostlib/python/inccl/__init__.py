@@ -375,6 +375,7 @@ class Group(Shared):
 
         pointer = interruptible(make, lib.inccl_group_destroy)
         super().__init__(pointer)
+        self._ending = threading.RLock()
         self._keep = keep
         self._communicators: weakref.WeakSet[Any] = weakref.WeakSet()  # lanes, too (_fallback.py)
         self.rank, self.size = int(lib.inccl_group_rank(pointer)), int(lib.inccl_group_size(pointer))
@@ -401,11 +402,13 @@ class Group(Shared):
             raise Error(-code, f"the group was not left: {strerror(code)}")
 
     def _end(self) -> int:
-        """A communicator of which a call is still inside the library keeps the group. Its end calls this again."""
-        pointer = self._pointer
-        code = super()._end()
-        if code == -errno.EBUSY:
-            self._pointer, self._late, code = pointer, True, 0
+        """A communicator of which a call is still inside the library keeps the group. Its end calls this again. Two of them
+        may end together, and the second one waits here for what the first one finds."""
+        with self._ending:
+            pointer = self._pointer
+            code = super()._end()
+            if code == -errno.EBUSY:
+                self._pointer, self._late, code = pointer, True, 0
         return code
 
     @property

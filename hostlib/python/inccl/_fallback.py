@@ -7,12 +7,14 @@ on all ranks. inccl.torch is the caller.
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import queue
 import socket
 import threading
 import traceback
+import weakref
 from typing import Any, Callable, List, Optional, Sequence
 
 from ._library import (Collective, Dtype, FallbackCall, FallbackOpts, FallbackPointer, GatherFunction, LostFunction, Op,
@@ -98,7 +100,9 @@ class Lane:
         self._raised: Optional[BaseException] = None
         self._jobs: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
         self._running: Optional[Job] = None
-        self._closing = False
+        self._group = weakref.ref(comm.group)
+        self._lock = threading.Lock()  # put() adds nothing behind the end of the queue
+        self._leaving = self._closing = False  # takes no further job, and runs no further one
         self.reason: Optional[str] = None  # why the switch is lost
         self.repeated = 0  # collectives that the framework has repeated
         # the library calls these as long as the fallback lives
@@ -164,6 +168,9 @@ class Lane:
             job.end(gone() if self._closing else self._run(job, job.keep))
             self._running = job = None
         lib.inccl_fallback_destroy(self._pointer)
+        group = self._group()
+        if group:
+            group._end_late()
 
     def _run(self, job: Job, _keep: Any) -> Optional[Exception]:
         """Runs a collective, during which its memory lives, even if close() ends the job."""
@@ -176,36 +183,48 @@ class Lane:
         return Error(-code, text(lib.inccl_fallback_reason(self._pointer)) or strerror(code))
 
     def put(self, job: Job) -> None:
-        if self._closing:
-            raise Closed("this Group is closed")
-        self._jobs.put(job)
-        if not self._thread.is_alive():  # close() has come meanwhile
-            job.end(gone())
+        with self._lock:
+            if self._leaving:
+                raise Closed("this Group is closed")
+            self._jobs.put(job)
 
     @property
     def closed(self) -> bool:
-        return self._closing
+        return self._leaving
 
     def close(self) -> None:
         """Ends the communicator, once no other rank needs a result of this one. A collective that still waits for another rank
-        is gone for its caller, and its thread lives until the end of the program."""
-        if self._closing:
-            return
-        self._jobs.put(None)
-        self._thread.join(LEAVE_S)
+        is gone for its caller, and so are those behind it. Its thread lives until the collective ends."""
+        with self._lock:
+            if self._leaving:
+                return
+            self._leaving = True
+            self._jobs.put(None)
+        try:
+            self._thread.join(LEAVE_S)
+        finally:  # also after Ctrl-C
+            is_running = self._give_up()
+        if not is_running:
+            self._thread.join(LAST_RESULT_S)
+
+    def _give_up(self) -> bool:
+        """Ends all jobs for their callers. Returns whether one is under way."""
         self._closing = True
         running = self._running
         if running:
             running.end(gone())
-        else:
-            self._thread.join(LAST_RESULT_S)
-
-    def _end_late(self) -> None:
-        pass
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job:
+                    job.end(gone())
+        self._jobs.put(None)  # the thread still needs the end of the queue
+        return running is not None
 
     def _after_fork(self) -> None:
-        """In a child of fork() the thread does not exist."""
-        self._closing = True
+        """In a child of fork() the thread does not exist, and the lock may have no owner."""
+        self._lock = threading.Lock()
+        self._leaving = self._closing = True
 
 
 class Lanes:
