@@ -60,7 +60,9 @@ Tensors = List[torch.Tensor]
 
 
 def say(line: str) -> None:
-    print(f"inccl: torch: {line}", file=sys.stderr, flush=True)
+    """Prints a line, if stderr takes it. An exception here would end the collective of this rank, and the others would wait."""
+    with contextlib.suppress(Exception):
+        print(f"inccl: torch: {line}", file=sys.stderr, flush=True)
 
 
 def _start(switch: Lanes, collective: Collective, send: Optional[torch.Tensor], recv: Optional[torch.Tensor], count: int,
