@@ -94,9 +94,9 @@ class Job:
 class Lane:
     """A communicator that the library takes over, and its thread. group.close() closes it."""
 
-    def __init__(self, comm: Any, framework: Framework, lost: Callable[[int, str], None], timeout_ms: int,
-                 address: Optional[str]):
-        self._framework, self._lost = framework, lost
+    def __init__(self, comm: Any, framework: Framework, lost: Callable[[int, str], None], left: Callable[[], None],
+                 timeout_ms: int, address: Optional[str]):
+        self._framework, self._lost, self._left = framework, lost, left
         self._raised: Optional[BaseException] = None
         self._jobs: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
         self._running: Optional[Job] = None
@@ -168,6 +168,7 @@ class Lane:
             job.end(gone() if self._closing else self._run(job, job.keep))
             self._running = job = None
         lib.inccl_fallback_destroy(self._pointer)
+        del self._framework  # with its threads and connections
         group = self._group()
         if group:
             group._end_late()
@@ -219,6 +220,7 @@ class Lane:
                 if job:
                     job.end(gone())
         self._jobs.put(None)  # the thread still needs the end of the queue
+        self._left()
         return running is not None
 
     def _after_fork(self) -> None:
@@ -240,9 +242,10 @@ class Lanes:
         self._lost = lost
         self._lock = threading.Lock()
         self._number = 0
-        self._started: "queue.SimpleQueue[Job]" = queue.SimpleQueue()
+        self._started: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
         self._under_way: List[Job] = []
-        self.lanes = [Lane(comm, framework, self._report_once, timeout_ms, address)
+        self._open = len(comms)
+        self.lanes = [Lane(comm, framework, self._report_once, self._note_end, timeout_ms, address)
                       for comm, framework in zip(comms, frameworks)]
         threading.Thread(target=self._settle, name="inccl-settle", daemon=True).start()
 
@@ -256,9 +259,16 @@ class Lanes:
             lost, self._lost = self._lost, lambda _, __: None
         lost(rank, reason)
 
+    def _note_end(self) -> None:
+        """A lane has closed, and has ended its jobs. After the last one the thread of the callbacks has nothing more to do."""
+        with self._lock:
+            self._open -= 1
+            if not self._open:
+                self._started.put(None)
+
     def _settle(self) -> None:
-        while True:
-            self._started.get().settle()
+        for job in iter(self._started.get, None):
+            job.settle()
 
     def start(self, collective: Collective, send: Optional[int], recv: Optional[int], count: int, dtype: Dtype, op: Op, root: int,
               keep: Any) -> Job:
