@@ -114,6 +114,8 @@ class Lane:
         with comm._entered() as pointer:
             code = lib.inccl_fallback_create(pointer, opts, self._pointer)
         if code:
+            if self._raised and not isinstance(self._raised, Exception):  # Ctrl-C
+                raise self._raised
             raise Error(-code, str(self._raised)) if self._raised else why.error(code)
         comm._give_away()
         comm.group._communicators.add(self)
