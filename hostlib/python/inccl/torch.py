@@ -4,7 +4,8 @@
     import inccl.torch
     torch.distributed.init_process_group("inccl")
 
-`python3 -m inccl.torch PROGRAM` runs a program that has only the second of these lines.
+`python3 -m inccl.torch PROGRAM` runs a program that has only the second of these lines, if its ranks are not started by
+torch.multiprocessing.spawn.
 
 Each process group has an inccl.Group of its own, whose name its ranks agree on by the store, and a process group of gloo for
 what the switch does not do. docs/pytorch.md is the manual, and lists the calls that DistributedDataParallel makes.
