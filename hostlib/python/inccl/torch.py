@@ -176,25 +176,39 @@ def meet(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Met:
     reason = _agree(store, "inccl/ready", rank, size, "" if os.environ.get("INCCL_CONTROLLER") else _here("INCCL_CONTROLLER is not set"))
     group: Optional[Group] = None
     comms: List[Communicator] = []
+    fewer: Optional[str] = None
     if not reason:
         mine = ""
         try:
             group = Group(job=store.get("inccl/job").decode(), rank=rank, world_size=size, create_timeout_ms=CREATE_TIMEOUT_MS)
-            comms = [group.communicator(create_timeout_ms=CREATE_TIMEOUT_MS) for _ in range(LANES)]
+            while len(comms) < LANES:
+                comms.append(group.communicator(create_timeout_ms=CREATE_TIMEOUT_MS))
         except Error as e:
             mine = _here(e.strerror)
-        reason = _agree(store, "inccl/made", rank, size, mine)
+        reason = _agree(store, "inccl/made", rank, size, "" if comms else mine)
+        fewer = _agree(store, "inccl/lanes", rank, size, mine)
     switch: Optional[Lanes] = None
     if not reason:
         try:
-            gloos = _gloos(store, rank, size, timeout, comms[0].info().device, [f"gloo-{n}" for n in range(LANES)])
+            if fewer:
+                _leave_one(comms)
+            gloos = _gloos(store, rank, size, timeout, comms[0].info().device, [f"gloo-{n}" for n in range(len(comms))])
             switch = _lanes(comms, gloos, rank, timeout)
         except Error as e:  # which is one on all ranks
             reason = _here(e.strerror)
+    if not reason and fewer and rank == 0:
+        say(f"one collective at a time is on the switch, and not {LANES}, because of {fewer}")
     if reason and group:
         with contextlib.suppress(Error):  # of a communicator that has failed meanwhile
             group.close()
     return Met(None if reason else group, switch, reason)
+
+
+def _leave_one(comms: List[Communicator]) -> None:
+    """Closes all communicators but the first, because a rank has no further one."""
+    while len(comms) > 1:
+        with contextlib.suppress(Error):  # it may have failed, as that of the other rank has
+            comms.pop().close()
 
 
 def _lanes(comms: List[Communicator], gloos: List[Any], rank: int, timeout: datetime.timedelta) -> Lanes:
