@@ -115,7 +115,7 @@ static void connect_socket(struct ha_comm *comm)
 	if (!ret)
 		return;
 	ha_comm_set_stage(comm, HA_STAGE_HELLO);
-	ha_progress_watch(comm->plugin->progress, comm->socket.fd);
+	comm->socket.watcher = ha_progress_watch(comm->plugin->progress, comm->socket.fd);
 	send_hello(comm);
 }
 
@@ -273,7 +273,7 @@ static int take_socket(struct ha_listener *listener, struct ha_comm **place, str
 	comm->nonce = listener->nonce;
 	ha_comm_set_stage(comm, HA_STAGE_HELLO);
 	snprintf(comm->what, sizeof(comm->what), "%s: accept", comm->device->name);
-	ha_progress_watch(listener->plugin->progress, comm->socket.fd);
+	comm->socket.watcher = ha_progress_watch(listener->plugin->progress, comm->socket.fd);
 	ha_progress_add(listener->plugin->progress, comm);
 	*place = comm;
 	return 1;

@@ -99,7 +99,8 @@ static void run_make(struct ha_job *base)
 		if (!ret)
 			comm->own = job->path->own;
 		if (!ret && ha_path_fd(job->path) >= 0)
-			ha_progress_watch(comm->plugin->progress, ha_path_fd(job->path));
+			job->path->watcher =
+				ha_progress_watch(comm->plugin->progress, ha_path_fd(job->path));
 		ha_comm_bringup(comm,
 				ret ? ha_bringup_failed(&comm->bringup, now_ns)
 				    : ha_bringup_made(&comm->bringup, now_ns),

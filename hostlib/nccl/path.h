@@ -37,6 +37,7 @@ struct ha_path {
 	char name[INC_RDMA_NAME_SIZE]; /* name of the device or interface */
 	/* the part of a path over UDP; NULL: the path has a queue pair */
 	struct ha_soft *soft;
+	int watcher; /* epoll descriptor that has ha_path_fd(); 0: none */
 	/* RDMA device of the queue pair, with a counted reference */
 	struct inc_rdma_device *device;
 	uint8_t port;

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include "hostlib/nccl/path.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
@@ -111,8 +112,12 @@ static void die(struct ha_path *path, const char *why)
 	add_event(path->soft, &(struct ha_path_event){.kind = HA_PATH_DEAD, .why = why});
 }
 
-static void close_channel(struct ha_soft *soft)
+static void close_channel(struct ha_path *path)
 {
+	struct ha_soft *soft = path->soft;
+
+	if (soft->device && path->watcher)
+		epoll_ctl(path->watcher, EPOLL_CTL_DEL, ha_soft_fd(path), NULL);
 	if (soft->channel)
 		ops->shut(soft->channel, 0);
 	if (soft->device)
@@ -374,7 +379,7 @@ static void turn(struct ha_path *path)
 	send_more(path);
 	check_silence(path, inc_now_ns());
 	if (path->dead)
-		close_channel(soft);
+		close_channel(path);
 }
 
 /* Takes the oldest work of a path that is over. Returns whether that is an event. */
@@ -515,13 +520,13 @@ int ha_soft_enter(struct ha_path *path, const struct ha_path_info *peer,
 int ha_soft_fence(struct ha_path *path)
 {
 	path->fenced = true;
-	close_channel(path->soft);
+	close_channel(path);
 	return 0;
 }
 
 void ha_soft_destroy(struct ha_path *path)
 {
-	close_channel(path->soft);
+	close_channel(path);
 	free(path->soft);
 }
 

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "hostlib/nccl/choose.h"
@@ -102,6 +103,7 @@ static void begin(struct ha_socket *socket, int fd, bool connected)
 	const int on = 1;
 
 	socket->fd = fd;
+	socket->watcher = 0;
 	socket->connected = connected;
 	socket->error = 0;
 	socket->in_bytes = socket->out_at = socket->out_bytes = 0;
@@ -233,6 +235,8 @@ int ha_socket_receive(struct ha_socket *socket, uint8_t msg[HA_MSG_BYTES])
 
 void ha_socket_close(struct ha_socket *socket)
 {
+	if (socket->fd >= 0 && socket->watcher)
+		epoll_ctl(socket->watcher, EPOLL_CTL_DEL, socket->fd, NULL);
 	if (socket->fd >= 0)
 		close(socket->fd);
 	socket->fd = -1;

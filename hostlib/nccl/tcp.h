@@ -19,7 +19,8 @@
 #define HA_SOCKET_QUEUE 64u /* most control messages that wait in a socket's queue to be sent */
 
 struct ha_socket {
-	int fd; /* descriptor of the socket; -1: none */
+	int fd;      /* descriptor of the socket; -1: none */
+	int watcher; /* epoll descriptor that has fd; 0: none */
 	bool connected;
 	/* -errno with which the socket has failed; -ECONNRESET: the peer has closed it */
 	int error;

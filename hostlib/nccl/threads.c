@@ -213,12 +213,13 @@ void ha_progress_wake(struct ha_progress *p)
 	inc_signal_fd(p->wake_fd);
 }
 
-void ha_progress_watch(struct ha_progress *p, int fd)
+int ha_progress_watch(struct ha_progress *p, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
 	/* an error only delays the thread, because its sleeps are short */
 	epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+	return p->epoll_fd;
 }
 
 /* ---- workers -------------------------------------------------------------------------------- */

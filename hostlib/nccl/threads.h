@@ -29,9 +29,10 @@ void ha_progress_free(struct ha_progress *progress);
 void ha_progress_add(struct ha_progress *progress, struct ha_comm *comm);
 /* Wakes the progress thread, because there is something to do. May be called on any thread. */
 void ha_progress_wake(struct ha_progress *progress);
-/* Wakes the progress thread whenever this descriptor is readable, until it is closed. May be called
- * on any thread. */
-void ha_progress_watch(struct ha_progress *progress, int fd);
+/* Wakes the progress thread whenever this descriptor is readable. May be called on any thread.
+ * Returns the epoll descriptor, from which the caller removes fd before it closes fd. A close alone
+ * removes nothing while a child of the process has a copy of fd. */
+int ha_progress_watch(struct ha_progress *progress, int fd);
 
 /*
  * A worker is a thread for calls that block: system calls that make, connect and destroy queue

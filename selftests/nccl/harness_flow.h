@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Both ends of a comm in one process, over the fake devices of selftests/fakes/verbs.h. The
- * sender's rails are "fake0" and "fake1", the receiver's are "fake2" and "fake3". A flow sends
+ * sender's rails are "fake0" and "fake1", the receiver's are "fake2" and "fake3". With
+ * HA_NCCL_TRANSPORT=soft both ends are on the loopback interface, without a standby. A flow sends
  * numbered messages, and checks that each is received once and at its place.
  *
  * Every wait has a time limit, after which the test fails.

@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths over UDP, of which both ends are here, on the loopback interface. */
+/* Paths over UDP, of which both ends are here, on the loopback interface, and comms with such a
+ * path. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/path.h"
+#include <unistd.h>
+#include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
+#include "selftests/nccl/harness_flow.h"
 
 enum { SENDER, RECEIVER, N_ENDS };
 
@@ -368,9 +375,80 @@ static void no_such_interface(void **state)
 	assert_string_equal(err.msg, "no-such-if: gone");
 }
 
+/* ---- comms over UDP -------------------------------------------------------------------------- */
+
+static int open_comms(void **state)
+{
+	setenv("HA_NCCL_TRANSPORT", "soft", 1);
+	return flow_open(state);
+}
+
+static int close_comms(void **state)
+{
+	unsetenv("HA_NCCL_TRANSPORT");
+	return flow_close(state);
+}
+
+/* How often this descriptor's number is in the process's epoll sets. */
+static unsigned int times_watched(int fd)
+{
+	DIR *directory = opendir("/proc/self/fdinfo");
+	struct dirent *entry;
+	char line[300];
+	unsigned int n = 0;
+	int number;
+	FILE *f;
+
+	assert_non_null(directory);
+	while ((entry = readdir(directory))) {
+		snprintf(line, sizeof(line), "/proc/self/fdinfo/%.255s", entry->d_name);
+		f = fopen(line, "re");
+		while (f && fgets(line, sizeof(line), f))
+			n += sscanf(line, "tfd: %d", &number) == 1 && number == fd;
+		if (f)
+			fclose(f);
+	}
+	closedir(directory);
+	return n;
+}
+
+/* While a comm ends, a child of the process has copies of the comm's sockets. Then the close of a
+ * socket does not remove it from the epoll set of the progress thread, which would get no rest as
+ * soon as the peer sends once more. A copy that the test makes has the same effect. */
+static void sockets_that_a_child_has(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct flow flow = {0};
+	int fd[2], copy[2], i;
+
+	flow_connect(&flow);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	pthread_mutex_lock(&flow.send->lock);
+	fd[0] = ha_path_fd(flow.send->path);
+	fd[1] = flow.send->socket.fd;
+	pthread_mutex_unlock(&flow.send->lock);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(times_watched(fd[i]), 1);
+		copy[i] = fcntl(fd[i], F_DUPFD_CLOEXEC, 0);
+		assert_true(copy[i] >= 0);
+	}
+	flow_disconnect(&flow);
+	for (i = 0; i < 2; i++) {
+		while (fcntl(fd[i], F_GETFD) >= 0) {
+			assert_false(flow_is_late(began_at_ns));
+			usleep(FLOW_POLL_US);
+		}
+		assert_int_equal(times_watched(fd[i]), 0);
+	}
+	close(copy[0]);
+	close(copy[1]);
+}
+
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end_all)
+#define TEST(name)      cmocka_unit_test_setup_teardown(name, begin, end_all)
+#define COMM_TEST(name) cmocka_unit_test_setup_teardown(name, open_comms, close_comms)
 	const struct CMUnitTest tests[] = {
 		TEST(payloads),
 		TEST(messages),
@@ -385,6 +463,7 @@ int main(void)
 		TEST(peers_that_do_not_fit),
 		TEST(different_mtus),
 		cmocka_unit_test(no_such_interface),
+		COMM_TEST(sockets_that_a_child_has),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
