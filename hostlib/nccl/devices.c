@@ -306,7 +306,9 @@ static void add_interface(struct interface_list *list, const struct ifaddrs *all
 	struct listed_interface *next = &list->at[list->n];
 	char link[64 + IF_NAMESIZE];
 
+	/* a name such as eth0:1 is the label of a further address of eth0 */
 	if (!own->ifa_addr || own->ifa_addr->sa_family != AF_INET || list->n == MAX_INTERFACES ||
+	    strchr(own->ifa_name, ':') ||
 	    !ha_iflist_passes(allowed, HA_IFLIST_INTERFACES, own->ifa_name, -1))
 		return;
 	for (unsigned int i = 0; i < list->n; i++)
