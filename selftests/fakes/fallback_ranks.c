@@ -199,7 +199,9 @@ int job_open(struct member *m, size_t keep_bytes, const char *address)
 		   .repeat = job_repeat, .progress = m->rank % 2 ? job_progress : NULL,
 		   .lost = job_lost, .keep_bytes = keep_bytes, .address = address,
 		   .error = m->error, .error_size = sizeof(m->error),
-		   .unreachable_ms = job.unreachable_ms, .leave_early = job.seed & 1);
+		   .unreachable_ms = job.unreachable_ms, .timeout_ms = job.timeout_ms,
+		   /* not the lowest bit, by which tests choose other properties of a job */
+		   .leave_early = !(job.seed >> 1 & 1));
 
 	return inccl_fallback_create(&m->comm, &opts, &m->fallback);
 }
@@ -352,6 +354,12 @@ void job_prepare(int ranks, uint32_t seed)
 	job.began_at_ns = job_now_ns;
 	inc_os.clock_ns = clock_in_turn;
 	inc_os.wait.poll = poll_in_turn;
+}
+
+void job_prepare_two(enum inccl_collective collective, size_t count)
+{
+	plan = (struct plan){.calls = 1, .call = {{collective, count, 0, false, false}}};
+	job_prepare(2, 1);
 }
 
 static void (*run_rank)(struct member *m);

@@ -64,8 +64,9 @@ struct member {
 	struct round *pending; /* the operation on the switch */
 	enum ending ending;
 	unsigned int variant; /* of the ending */
-	uint64_t begun_at_ns; /* time at which the pending operation began */
-	void *recv;           /* where its result goes */
+	/* time at which the pending operation began, and its time limit */
+	uint64_t begun_at_ns, limit_ns;
+	void *recv; /* where its result goes */
 	const char *comm_error;
 	bool comm_ended;
 };
@@ -81,7 +82,7 @@ extern struct job {
 	uint64_t late_ns, limit_ns;
 	/* All ranks stand still for so long at this time; 0: never. */
 	uint64_t stand_at_ns, stand_ns;
-	unsigned int unreachable_ms; /* of the fallbacks */
+	unsigned int unreachable_ms, timeout_ms; /* of the fallbacks */
 
 	/* of the fakes */
 	unsigned int serial; /* number of the job */
@@ -106,6 +107,8 @@ extern struct plan {
 
 /* Prepares a job. The plan stays as it is. */
 void job_prepare(int ranks, uint32_t seed);
+/* Prepares a job of 2 ranks, and a plan with one call. */
+void job_prepare_two(enum inccl_collective collective, size_t count);
 /* Runs a function on each rank. Checks that all ranks have made the same calls of the framework. */
 void job_run(void (*rank_main)(struct member *m));
 /* Prepares and runs the plan. No rank may lose the switch without a reason. */

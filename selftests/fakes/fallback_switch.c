@@ -208,11 +208,14 @@ int inccl_collective_start(struct inccl_communicator *comm, const struct inccl_c
 	const size_t bytes = bytes_received(&c, me->rank);
 
 	job_check(comm == &me->comm && !me->comm_ended && !me->pending && number < OPERATIONS);
+	/* the communicator's own limit must not count */
+	job_check(opts->timeout_ms);
 	/* as the public calls have it */
 	job_check(inccl_is_reduced(call) || call->op == INCCL_SUM);
 	me->ending = plan.ending[number][me->rank];
 	me->variant = job_draw(3);
 	me->begun_at_ns = job_now_ns;
+	me->limit_ns = opts->timeout_ms * INC_NSEC_PER_MSEC;
 	if (me->ending == FAILS && !me->variant) {
 		me->comm_error = job_draw(2) ? "the communicator had failed before" : NULL;
 		return me->comm_error ? -EINVAL : -ENOMEM;
@@ -245,8 +248,13 @@ int inccl_wait(struct inccl_request *request, int timeout_ms)
 
 	job_check(round && (struct member *)request == me);
 	job_pass_turn(operation_is_over, job_now_ns + SLICE_NS);
-	if (!operation_is_over(me))
-		return -EAGAIN;
+	if (!operation_is_over(me)) {
+		if (job_now_ns < me->begun_at_ns + me->limit_ns)
+			return -EAGAIN;
+		me->pending = NULL;
+		me->comm_error = "a collective has made no progress";
+		return -ETIMEDOUT;
+	}
 	me->pending = NULL;
 	if (me->ending != FAILS)
 		write_result(round, me->recv);

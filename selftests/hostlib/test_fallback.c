@@ -365,13 +365,6 @@ static void creation_in_vain(void)
 
 /* ---- time ---- */
 
-/* Prepares a job of 2 ranks with one call. */
-static void prepare_two(enum inccl_collective collective, size_t count)
-{
-	plan = (struct plan){.calls = 1, .call = {{collective, count, 0, false, false}}};
-	job_prepare(2, 1);
-}
-
 static bool other_has_ended(struct member *m)
 {
 	return job.member[!m->rank].has_ended;
@@ -393,7 +386,7 @@ static void silent_for_a_while(struct member *m)
  * shorter than the limit. The root of a large Broadcast waits for it with the result. */
 static void silence_that_ends(void)
 {
-	prepare_two(INCCL_BROADCAST, LARGE);
+	job_prepare_two(INCCL_BROADCAST, LARGE);
 	plan.ending[1][0] = FAILS;
 	plan.ending[0][1] = FAILS;
 	job_run(silent_for_a_while);
@@ -425,7 +418,7 @@ static void silent_for_ever(struct member *m)
 static void silence_without_end(void)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		prepare_two(INCCL_ALLREDUCE, SMALL);
+		job_prepare_two(INCCL_ALLREDUCE, SMALL);
 		plan.ending[0][0] = FAILS;
 		job.unreachable_ms = i * 60000;
 		job_run(silent_for_ever);
@@ -439,11 +432,12 @@ static void late_by_minutes(struct member *m)
 		job_pause_ms(m, 9 * 60 * 1000);
 	for (unsigned int i = 0; i < plan.calls; i++)
 		job_check(!job_call(m, i));
-	job_check(!m->losses && !m->repeats);
+	job_check(m->losses == !!job.timeout_ms && m->repeats == m->losses * plan.calls);
 	job_check(!inccl_fallback_destroy(m->fallback));
 }
 
-/* A rank that comes late does not cost the job the switch. */
+/* A rank that comes late does not cost the job the switch, but one that comes after timeout_ms
+ * does. Then all ranks repeat the call. */
 static void rank_that_is_late(void)
 {
 	plan = (struct plan){.calls = 2,
@@ -452,13 +446,17 @@ static void rank_that_is_late(void)
 	job_prepare(3, 1);
 	job.limit_ns = 600 * INC_NSEC_PER_SEC;
 	job_run(late_by_minutes);
+	job_prepare_two(INCCL_ALLREDUCE, SMALL);
+	job.limit_ns = 600 * INC_NSEC_PER_SEC;
+	job.timeout_ms = 500;
+	job_run(late_by_minutes);
 }
 
 /* The ranks stand still for a minute while they wait for the switch, whose result comes within its
  * time without that minute. */
 static void standstill_during_a_collective(void)
 {
-	prepare_two(INCCL_ALLREDUCE, SMALL);
+	job_prepare_two(INCCL_ALLREDUCE, SMALL);
 	plan.ending[0][0] = plan.ending[0][1] = ARRIVES_LATE;
 	job.late_ns = 6 * INC_NSEC_PER_SEC;
 	job.stand_at_ns = job.began_at_ns + 3 * INC_NSEC_PER_SEC;
@@ -482,7 +480,7 @@ static void silent_while_all_stand_still(struct member *m)
  * other one. */
 static void standstill_during_a_question(void)
 {
-	prepare_two(INCCL_ALLREDUCE, SMALL);
+	job_prepare_two(INCCL_ALLREDUCE, SMALL);
 	plan.ending[0][0] = FAILS;
 	job.stand_at_ns = job.began_at_ns + 3 * INC_NSEC_PER_SEC;
 	job.stand_ns = 60 * INC_NSEC_PER_SEC;
@@ -536,7 +534,7 @@ static void child_of_a_dead_rank(void)
 {
 	int status;
 
-	prepare_two(INCCL_ALLREDUCE, SMALL);
+	job_prepare_two(INCCL_ALLREDUCE, SMALL);
 	plan.ending[0][0] = FAILS;
 	job_run(die_with_a_child);
 	close(child_pipe[1]);
