@@ -149,11 +149,13 @@ static __always_inline bool inc_is_echo(struct xdp_md *ctx, const struct inc_pac
 	       inc_mac_unicast(eth->h_dest);
 }
 
-/* Rewrites an echo request as the reply to its sender (docs/protocol.md, "Echo"). */
-static __always_inline enum inc_counter_id inc_answer_echo(struct xdp_md *ctx,
-							   const struct inc_packet *pkt)
+/* Rewrites an echo request as the reply to its sender (docs/protocol.md, "Echo"). The function is
+ * not inline, so that the code for packets of connections is the same as without it. */
+static __attribute__((noinline)) enum inc_counter_id inc_answer_echo(struct xdp_md *ctx,
+								     const struct inc_packet *pkt)
 {
-	__u32 w[(INC_ECHO_IP_LEN - INC_ICRC_LEN) / 4], state = INC_ICRC_SEED, zero = 0;
+	__u32 state = INC_ICRC_SEED, zero = 0, *w;
+	struct inc_buf *row = bpf_map_lookup_elem(&inc_scratch, &zero);
 	struct inc_roce_path path = {
 		.saddr = pkt->daddr,
 		.daddr = pkt->saddr,
@@ -163,8 +165,7 @@ static __always_inline enum inc_counter_id inc_answer_echo(struct xdp_md *ctx,
 	struct udphdr *udp;
 	__u8 *data, own[6];
 
-	if (!inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero), INC_IP_TO_BTH_LEN,
-			      INC_ECHO_LEN))
+	if (!row || !inc_load_checked(ctx, row, INC_IP_TO_BTH_LEN, INC_ECHO_LEN))
 		return INC_CTR_DROP_ICRC;
 	data = (void *)(long)ctx->data;
 	if (data + INC_ETH_LEN + INC_ECHO_IP_LEN > (__u8 *)(long)ctx->data_end)
@@ -176,10 +177,12 @@ static __always_inline enum inc_counter_id inc_answer_echo(struct xdp_md *ctx,
 	inc_put_ip_udp(data + INC_ETH_LEN, &path, 0, INC_ECHO_IP_LEN);
 	inc_put_bth(data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, INC_OP_ECHO_REPLY, 0, pkt->pkey,
 		    INC_ECHO_QPN, pkt->psn);
-	__builtin_memcpy(w, data + INC_ETH_LEN, sizeof(w));
+	/* the copy for the ICRC is in the scratch row, because the stack has no room for it */
+	w = (__u32 *)row->payload;
+	__builtin_memcpy(w, data + INC_ETH_LEN, INC_ECHO_IP_LEN - INC_ICRC_LEN);
 	inc_icrc_mask((__u8 *)w);
 #pragma unroll
-	for (__u32 i = 0; i < sizeof(w) / sizeof(w[0]); i++)
+	for (__u32 i = 0; i < (INC_ECHO_IP_LEN - INC_ICRC_LEN) / 4; i++)
 		state = inc_crc_word(state, w[i]);
 	inc_put_icrc(data + INC_HEADERS_LEN + INC_ECHO_LEN, ~state);
 	return INC_CTR_ANS_ECHO;
