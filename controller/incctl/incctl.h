@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include <jansson.h>
-#include <netinet/in.h>
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 #include "lib/net/tls.h"

@@ -49,6 +49,8 @@ unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct 
 
 #define HA_IFLIST_DEVICES    32u /* most entries of NCCL_IB_HCA that NCCL reads */
 #define HA_IFLIST_INTERFACES 16u /* most entries of NCCL_SOCKET_IFNAME that NCCL reads */
+/* the interfaces that NCCL takes first, if the user names none */
+#define HA_IFLIST_USUAL "^docker,lo,virbr"
 
 /* Whether a list of NCCL allows this port of this device. If the list is NULL, it allows all. port
  * is -1 for a network interface, which has none. */

@@ -253,7 +253,6 @@ static int take_devices(struct ha_devices *devices, const struct found *found, u
 #define MAX_INTERFACES    16u
 #define DEF_SPEED_MBPS    10000 /* of an interface that reports none */
 #define MAX_MESSAGE_BYTES (1u << 30)
-#define OTHERS_EXCLUDED   "^docker,lo,virbr" /* as NCCL does, if the user names no interface */
 
 struct listed_interface {
 	char name[IF_NAMESIZE];
@@ -375,7 +374,7 @@ static int take_interfaces(struct ha_devices *devices, const struct interface_li
 /* Finds the interfaces that NCCL_SOCKET_IFNAME allows, each with the one that stands by for it. */
 static int find_interfaces(struct ha_devices *devices)
 {
-	const char *allowed = devices->config->socket_ifname ?: OTHERS_EXCLUDED;
+	const char *allowed = devices->config->socket_ifname ?: HA_IFLIST_USUAL;
 	struct interface_list *list = calloc(1, sizeof(*list));
 	struct ifaddrs *all;
 	int ret;

@@ -56,7 +56,7 @@ static int choose_address(const char *ifname, union ha_address *address, struct 
 {
 	/* bridges of containers and virtual machines come last, because other machines can rarely
 	 * reach their addresses */
-	static const char *const usual[] = {"^docker,lo,virbr", "docker", "lo", "virbr"};
+	static const char *const usual[] = {HA_IFLIST_USUAL, "docker", "lo", "virbr"};
 	struct ifaddrs *own;
 	bool found = false;
 	unsigned int i;

@@ -20,8 +20,6 @@
 #include "lib/roce/wire.h"
 
 #define PACKETS 10
-/* After so many requests without any reply, no more are sent. */
-#define PATIENCE 3
 /* Time to wait for a reply. Before the first one the kernel may have to find the neighbour. */
 #define WAIT_NS (500 * INC_NSEC_PER_MSEC)
 
@@ -139,8 +137,7 @@ static int ask(struct echo *echo, const char *ifname, struct inc_probed *out, st
 	ret = open_socket(echo, ifname);
 	if (ret)
 		return inc_err_set(err, -ret, "UDP socket on %s: %s", ifname, strerror(-ret));
-	while (!ret && out->sent < PACKETS && !echo->refused &&
-	       (out->received || out->sent < PATIENCE))
+	while (!ret && !echo->refused && inc_probed_goes_on(out, PACKETS))
 		ret = exchange(echo, out);
 	close(echo->fd);
 	return ret ? inc_err_set(err, -ret, "send: %s", strerror(-ret)) : 0;

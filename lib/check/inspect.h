@@ -151,6 +151,13 @@ struct inc_probed {
 	unsigned int sent, received;
 	uint64_t least_ns, mean_ns, most_ns; /* round-trip time */
 };
+/* After so many packets without any answer, no more are sent. */
+#define INC_PROBE_PATIENCE 3
+/* Whether another packet shall be sent, of this many. */
+static inline bool inc_probed_goes_on(const struct inc_probed *probed, unsigned int packets)
+{
+	return probed->sent < packets && (probed->received || probed->sent < INC_PROBE_PATIENCE);
+}
 /* Notes the round-trip time of an answer. */
 void inc_probed_note(struct inc_probed *probed, uint64_t ns);
 /* Writes the round-trip times of packets that were answered. Returns text. */

@@ -35,8 +35,6 @@
 #define REDIRECT_BYTES 2048u
 #define SMALL_BYTES    64u
 #define PACKETS        10
-/* After so many packets without any answer, no more are sent. */
-#define PATIENCE 3
 
 /* inspect_udp() asks at the last so many ports of the range from which Linux takes the ports of
  * soft endpoints. Linux sends six ICMP errors to a machine at once, so these are fewer. */
@@ -269,7 +267,7 @@ int inc_probe(const struct inc_probe *probe, struct inc_probed *out, struct inc_
 	ret = open_way(&way, probe, err);
 	if (ret)
 		return ret;
-	while (!ret && out->sent < probe->packets && (out->received || out->sent < PATIENCE))
+	while (!ret && inc_probed_goes_on(out, probe->packets))
 		ret = exchange(&way, out, err);
 	close_way(&way);
 	return ret;
@@ -389,7 +387,7 @@ static unsigned int inspect_size(struct neighbour *n)
 	struct inc_err err;
 
 	while (payload >= INC_MIN_PAYLOAD &&
-	       answered(n, PATIENCE, payload + INC_MAX_OVERHEAD, false, &seen, &err) <= 0)
+	       answered(n, INC_PROBE_PATIENCE, payload + INC_MAX_OVERHEAD, false, &seen, &err) <= 0)
 		payload /= 2;
 	if (payload < INC_MIN_PAYLOAD)
 		payload = 0;
