@@ -186,7 +186,8 @@ static void enter_switch(struct check *c, const char *path, bool must)
 			     "nsenter --net=/run/netns/NAME incctl check");
 	if (here) {
 		status = ask_socket(c, path, "status", where);
-		enter_seen(c, ask_socket(c, path, "neighbours", where));
+		if (c->what->topology)
+			enter_seen(c, ask_socket(c, path, "neighbours", where));
 	}
 	if (status) {
 		const json_t *data = json_object_get(json_array_get(status, 0), "data");
