@@ -117,8 +117,9 @@ def falls_silent(ended, others, want=lambda p: True):
 
 
 def write_file(directory, comms, settings=None, conn=None):
+    """conn(host): more about the connection of a host."""
     return write_switch(directory, [c.config() for c in comms],
-                        [h.config(communicator=c.number, **(conn or {}))
+                        [h.config(communicator=c.number, **(conn(h) if conn else {}))
                          for c in comms for h in c.hosts], settings)
 
 

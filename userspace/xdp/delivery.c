@@ -19,7 +19,9 @@
 
 static const unsigned int hold_ms[] = {60, 90, 130};
 #define TRIALS (sizeof(hold_ms) / sizeof(hold_ms[0]))
-/* The ACK of a packet that was lost and retransmitted comes within this time. */
+/* The ACK of a packet that was lost and retransmitted comes within this time. A switch owes the ACK
+ * until its slow path's next tick, and for ack_delay_ms from there, which a busy machine makes
+ * longer. So it has as much time as it had for the first copy. */
 #define PROMPT_NS (10 * INC_NSEC_PER_MSEC)
 /* So many packets are searched for one that a peer acknowledges. */
 #define SEARCHED 64
@@ -102,9 +104,12 @@ static void begin(const struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pe
 
 /* Judges the trial under way, whose packet the peer has acknowledged. Returns true if it was the
  * last one of several in which the first copy was lost. */
-static bool judge(struct sp_conn *c, uint64_t now)
+static bool judge(const struct inc_slowpath *sp, struct sp_conn *c, uint64_t now)
 {
-	if (c->resent_end <= c->trial.r || now - c->resent_at_ns > PROMPT_NS) {
+	const uint64_t prompt_ns =
+		is_switch(sp, c) ? hold_ms[c->trial.lost] * INC_NSEC_PER_MSEC : PROMPT_NS;
+
+	if (c->resent_end <= c->trial.r || now - c->resent_at_ns > prompt_ns) {
 		sp_trial_refute(c, now);
 		return false;
 	}
@@ -133,7 +138,7 @@ void sp_watch_delivery(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pee
 
 	if (inc_delivery_look(&c->delivery, &seen, now))
 		report(sp, cm, peer, now);
-	if (c->trial.under_way && c->acked > c->trial.r && judge(c, now))
+	if (c->trial.under_way && c->acked > c->trial.r && judge(sp, c, now))
 		report(sp, cm, peer, now);
 	if (!c->trial.under_way)
 		begin(sp, cm, peer, sent, now);
