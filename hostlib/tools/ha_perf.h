@@ -97,6 +97,8 @@ struct ha_perf {
 	/* Time when the measurement began, on the clock of moved_at_ns, and in ms since 1970. */
 	uint64_t began_at_ns, wall_ms;
 	uint64_t moved_at_ns; /* time of the last completion */
+	/* time when this rank first found that another one had ended; 0: all are there */
+	uint64_t lost_at_ns;
 	struct ha_ring *ring;
 	struct {
 		pthread_t thread;
@@ -121,9 +123,9 @@ void ha_perf_free(struct ha_perf *perf);
 /* These functions are called when nothing has completed. The first one lets other threads run, and
  * ha_perf_wait() does that, too. The other two return -errno if the time limit has passed or a rank
  * has ended, else 0. Their text `what` names what this rank waits for, which ha_perf_wait() finds
- * out itself. */
+ * out itself. A rank that has ended is an error only after grace_ns. */
 void ha_perf_give_way(const struct ha_perf *perf);
-int ha_perf_check_progress(struct ha_perf *perf, const char *what);
+int ha_perf_check_progress(struct ha_perf *perf, const char *what, uint64_t grace_ns);
 int ha_perf_wait(struct ha_perf *perf);
 
 /* Prints a line of the plugin's log, if NCCL_DEBUG asks for lines of this level. */

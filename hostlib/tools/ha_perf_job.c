@@ -123,31 +123,43 @@ void ha_perf_give_way(const struct ha_perf *perf)
 		nanosleep(&nap, NULL);
 }
 
-int ha_perf_check_progress(struct ha_perf *perf, const char *what)
+int ha_perf_check_progress(struct ha_perf *perf, const char *what, uint64_t grace_ns)
 {
+	const uint64_t now_ns = inc_now_ns();
 	int gone;
 
-	if (inc_now_ns() - perf->moved_at_ns > perf->opts.stream.limit_ms * INC_NSEC_PER_MSEC)
+	if (now_ns - perf->moved_at_ns > perf->opts.stream.limit_ms * INC_NSEC_PER_MSEC)
 		return inc_err_set(&perf->net.err, ETIMEDOUT, "no progress for %llu ms: %s",
 				   (unsigned long long)perf->opts.stream.limit_ms, what);
 	gone = ha_bootstrap_lost_rank(&perf->bootstrap);
-	if (gone >= 0)
+	if (gone < 0)
+		return 0;
+	if (!perf->lost_at_ns)
+		perf->lost_at_ns = now_ns;
+	if (now_ns - perf->lost_at_ns >= grace_ns)
 		return inc_err_set(&perf->net.err, ECONNRESET, "rank %d has ended: %s", gone, what);
 	return 0;
 }
 
+/* NCCL does not learn that another rank has ended: its calls under way end by the plugin's error.
+ * So a rank with such calls waits for that error, which has a better reason, for this long. */
+#define PLUGIN_ERROR_NS (3 * INC_NSEC_PER_SEC)
+
 int ha_perf_wait(struct ha_perf *perf)
 {
 	char what[160] = "nothing is posted";
+	uint64_t grace_ns = 0;
 	int err;
 
 	ha_perf_give_way(perf);
 	for (unsigned int i = 0; i < perf->nstreams; i++) {
 		ha_stream_describe(&perf->streams[i], what, sizeof(what));
-		if (!ha_stream_idle(&perf->streams[i]))
+		if (!ha_stream_idle(&perf->streams[i])) {
+			grace_ns = PLUGIN_ERROR_NS;
 			break;
+		}
 	}
-	err = ha_perf_check_progress(perf, what);
+	err = ha_perf_check_progress(perf, what, grace_ns);
 	/* a missing message is reported instead of the timeout, because it explains the timeout */
 	for (unsigned int i = 0; i < perf->nstreams && err; i++)
 		if (ha_stream_check_unused(&perf->streams[i]))
@@ -190,7 +202,7 @@ static int connect_all(struct ha_perf *perf)
 					 stream->channel);
 		}
 		if (have < perf->nstreams && !err)
-			err = ha_perf_check_progress(perf, what);
+			err = ha_perf_check_progress(perf, what, 0);
 		ha_perf_give_way(perf);
 	}
 	for (unsigned int i = 0; i < perf->nstreams && !err; i++)

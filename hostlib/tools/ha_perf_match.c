@@ -95,7 +95,7 @@ static int exchange_channels(struct ha_perf *perf, struct channel_message *messa
 		}
 		ha_perf_give_way(perf);
 		if (left && !err)
-			err = ha_perf_check_progress(perf, "the first message of a comm");
+			err = ha_perf_check_progress(perf, "the first message of a comm", 0);
 	}
 	return err;
 }
