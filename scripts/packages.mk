@@ -8,9 +8,11 @@ PACKAGER = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL PATH="$(if $(wildcard /usr/li
 PACKAGE_JOBS = $(or $(JOBS),$(shell nproc))
 
 .PHONY: dist deb rpm wheel
-# Times are the commit's. A changed tree makes a tarball of what is changed as well.
+# Times are the commit's. A changed tree makes a tarball of what is changed as well. `git stash create` fails in a copied
+# tree, because the index has other times of its files, so the index is refreshed first.
 dist: ## the release tarball, build/packages/inc-VERSION.tar.gz (the same bits from the same commit)
 	$(Q)mkdir -p $(DIST)
+	$(Q)git update-index -q --refresh >/dev/null || :
 	$(Q)ref=$$(git stash create) && git -c tar.umask=0022 archive --format=tar --prefix=$(DIST_NAME)/ $${ref:-HEAD} \
 		>$(DIST)/$(DIST_NAME).tar
 	$(Q)gzip -9nf $(DIST)/$(DIST_NAME).tar
