@@ -2,8 +2,7 @@
 /*
  * Private declarations of the files that implement a comm.
  *
- *	comm_life.c	creation, rounds, end
- *	comm_plugin.c	the objects that all comms of a process share
+ *	comm_life.c	creation, rounds, end, and the objects that all comms of a process share
  *	comm_connect.c	listen, connect, accept
  *	comm_paths.c	bring-up of paths
  *	comm_failover.c	actions of the state machine, completions, control messages
@@ -39,7 +38,7 @@
 #define HA_OLD_PATHS 4u /* most fenced paths of a comm that drain at the same time */
 
 struct ha_plugin {
-	/* number of users of the plugin; the lock of comm_plugin.c protects it */
+	/* number of users of the plugin; the lock of comm_life.c protects it */
 	unsigned int refs;
 	ha_log_fn log;
 	struct ha_config config;
@@ -168,12 +167,10 @@ struct ha_comm {
  * ha_comm_end() and ha_comm_abandon(). Callers read now_ns under the lock, so that the time of a
  * comm never goes back. */
 
-/* comm_plugin.c */
+/* comm_life.c */
 void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
 	       const char *format, ...) __attribute__((format(printf, 5, 6)));
 #define ha_log(plugin, level, ...) ha_log_at(plugin, level, __FILE__, __LINE__, __VA_ARGS__)
-
-/* comm_life.c */
 int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev, bool sends,
 		struct inc_err *err);
 /* Frees a comm that no thread, no job and not NCCL uses, because its start has failed or it has

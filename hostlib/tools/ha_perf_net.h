@@ -117,8 +117,8 @@ int ha_net_devices(struct ha_net *net, int *ndev);
 /* Reads the properties of a network device. It may also return -EPROTO, if NCCL would reject
  * them. */
 int ha_net_properties(struct ha_net *net, int dev, struct ha_net_properties *out);
-/* ha_perf_survey.c: reads the properties of all devices and tries to merge them, as NCCL does when
- * it detects the topology. *ndev receives the number of devices. */
+/* Reads the properties of all devices and tries to merge them, as NCCL does when it detects the
+ * topology. *ndev receives the number of devices. */
 int ha_survey(struct ha_net *net, int *ndev);
 /* Asks the plugin to merge several devices into one. *merged tells whether the plugin has done so.
  * A refusal is an error only if NCCL with this version of the interface would give up. */
