@@ -216,9 +216,9 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 		return ret;
 	ret = ha_caches_open(&plugin->caches, err);
 	if (!ret)
-		ret = ha_worker_start(&plugin->worker, err);
+		ret = ha_worker_start(&plugin->worker, false, err);
 	if (!ret)
-		ret = ha_worker_start(&plugin->aimer, err);
+		ret = ha_worker_start(&plugin->aimer, true, err);
 	if (!ret)
 		ret = ha_progress_start(&plugin->progress, plugin, err);
 	return ret;

@@ -45,9 +45,9 @@ struct ha_plugin {
 	struct ha_devices devices;
 	struct ha_caches *caches;
 	struct ha_progress *progress;
-	/* The two worker threads. The aimer connects queue pairs (RTR, RTS), which takes seconds if
-	 * the peer does not answer. It is a worker of its own, so that no other job waits for
-	 * that. */
+	/* The two workers. The aimer connects queue pairs (RTR, RTS), which takes seconds if the
+	 * peer does not answer. So each of its jobs has a thread of its own, and no job of any comm
+	 * waits for that. */
 	struct ha_worker *worker, *aimer;
 	atomic_uint port_changes; /* number of times that the ports were read anew */
 };

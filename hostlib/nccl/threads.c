@@ -225,54 +225,137 @@ int ha_progress_watch(struct ha_progress *p, int fd)
 /* ---- workers -------------------------------------------------------------------------------- */
 
 struct ha_worker {
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t more;
+	bool parallel;
+	pthread_mutex_t lock; /* protects the members below */
+	pthread_cond_t more;  /* there is a job, or the worker stops */
+	pthread_cond_t left;  /* a thread has left */
 	struct ha_job *first, **last;
 	bool stopping;
+	unsigned int threads; /* threads that have not left, one that is being started included */
+	unsigned int idle;    /* threads that wait for a job */
+	/* The thread that has left last, until another one joins it: the one that waits, the next
+	 * that leaves, or ha_worker_stop(). So no thread runs code of the library when that is
+	 * unloaded. */
+	pthread_t gone;
+	bool has_gone;
 };
 
-/* Waits for the worker's next job, and returns it. Returns NULL when the worker stops. */
+static void *work(void *arg);
+
+/* Starts one more thread, which *threads counts already. */
+static int add_thread(struct ha_worker *worker)
+{
+	pthread_t thread;
+
+	return inc_thread_create_apart(&thread, work, worker);
+}
+
+/* Joins the thread that has left last, if no other thread has. Releases the worker's lock
+ * meanwhile. */
+static void join_gone(struct ha_worker *worker)
+{
+	const pthread_t gone = worker->gone;
+
+	if (!worker->has_gone)
+		return;
+	worker->has_gone = false;
+	pthread_mutex_unlock(&worker->lock);
+	pthread_join(gone, NULL);
+	pthread_mutex_lock(&worker->lock);
+}
+
+/* Takes the next job, for which a thread of the worker waits. Returns NULL if the thread has to
+ * leave, because the worker stops, or because another thread waits for the next job already. */
 static struct ha_job *next_job(struct ha_worker *worker)
 {
 	struct ha_job *job;
 
-	pthread_mutex_lock(&worker->lock);
-	while (!worker->first && !worker->stopping)
+	while (!worker->first && !worker->stopping) {
+		if (worker->idle)
+			return NULL;
+		worker->idle++;
 		pthread_cond_wait(&worker->more, &worker->lock);
+		worker->idle--;
+		join_gone(worker);
+	}
 	job = worker->first;
 	if (job)
 		worker->first = job->next;
 	if (!worker->first)
 		worker->last = &worker->first;
-	pthread_mutex_unlock(&worker->lock);
 	return job;
+}
+
+/* Lets another thread wait for the next job of a parallel worker, before this thread runs one. If
+ * there can be no other thread, the next job has to wait. */
+static void call_another(struct ha_worker *worker)
+{
+	if (!worker->parallel || worker->idle || worker->stopping)
+		return;
+	worker->threads++;
+	pthread_mutex_unlock(&worker->lock);
+	if (add_thread(worker)) {
+		pthread_mutex_lock(&worker->lock);
+		worker->threads--;
+		return;
+	}
+	pthread_mutex_lock(&worker->lock);
+}
+
+/* Leaves the worker, with its lock, which it releases. Wakes the thread that waits, which joins
+ * this one. */
+static void leave(struct ha_worker *worker)
+{
+	while (worker->has_gone)
+		join_gone(worker);
+	worker->gone = pthread_self();
+	worker->has_gone = true;
+	worker->threads--;
+	pthread_cond_signal(&worker->left);
+	pthread_cond_signal(&worker->more);
+	pthread_mutex_unlock(&worker->lock);
 }
 
 static void *work(void *arg)
 {
+	struct ha_worker *worker = arg;
 	struct ha_job *job;
 
-	while ((job = next_job(arg)))
+	pthread_mutex_lock(&worker->lock);
+	while ((job = next_job(worker))) {
+		call_another(worker);
+		pthread_mutex_unlock(&worker->lock);
 		job->run(job);
+		pthread_mutex_lock(&worker->lock);
+	}
+	leave(worker);
 	return NULL;
 }
 
-int ha_worker_start(struct ha_worker **out, struct inc_err *err)
+static void free_worker(struct ha_worker *worker)
+{
+	pthread_cond_destroy(&worker->left);
+	pthread_cond_destroy(&worker->more);
+	pthread_mutex_destroy(&worker->lock);
+	free(worker);
+}
+
+int ha_worker_start(struct ha_worker **out, bool parallel, struct inc_err *err)
 {
 	struct ha_worker *worker = calloc(1, sizeof(*worker));
 	int ret;
 
 	if (!worker)
 		return inc_err_set(err, ENOMEM, "worker thread: %s", strerror(ENOMEM));
+	worker->parallel = parallel;
 	worker->last = &worker->first;
+	worker->threads = 1;
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_cond_init(&worker->more, NULL);
-	ret = inc_thread_create_apart(&worker->thread, work, worker);
+	pthread_cond_init(&worker->left, NULL);
+	ret = add_thread(worker);
 	if (ret) {
-		pthread_cond_destroy(&worker->more);
-		pthread_mutex_destroy(&worker->lock);
-		free(worker);
+		free_worker(worker);
 		return inc_err_set(err, -ret, "worker thread: %s", strerror(-ret));
 	}
 	*out = worker;
@@ -295,10 +378,10 @@ void ha_worker_stop(struct ha_worker *worker)
 		return;
 	pthread_mutex_lock(&worker->lock);
 	worker->stopping = true;
-	pthread_cond_signal(&worker->more);
+	pthread_cond_broadcast(&worker->more);
+	while (worker->threads)
+		pthread_cond_wait(&worker->left, &worker->lock);
+	join_gone(worker);
 	pthread_mutex_unlock(&worker->lock);
-	pthread_join(worker->thread, NULL);
-	pthread_cond_destroy(&worker->more);
-	pthread_mutex_destroy(&worker->lock);
-	free(worker);
+	free_worker(worker);
 }

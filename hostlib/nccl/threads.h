@@ -9,6 +9,7 @@
 #ifndef HA_THREADS_H
 #define HA_THREADS_H
 
+#include <stdbool.h>
 #include "lib/base/err.h"
 
 struct ha_comm;
@@ -35,8 +36,10 @@ void ha_progress_wake(struct ha_progress *progress);
 int ha_progress_watch(struct ha_progress *progress, int fd);
 
 /*
- * A worker is a thread for calls that block: system calls that make, connect and destroy queue
- * pairs and register memory. Jobs run one at a time, in the order of ha_worker_do().
+ * A worker makes calls that block: system calls that make, connect and destroy queue pairs and
+ * register memory. Most workers are one thread, which runs the jobs one at a time in the order of
+ * ha_worker_do(). A worker for jobs that may wait for seconds has a thread for each job under way,
+ * so that no job waits for another.
  */
 
 /* A job for a worker. It is the first member of a caller's own struct. From ha_worker_do() on it
@@ -49,8 +52,9 @@ struct ha_job {
 
 struct ha_worker;
 
-/* Starts a worker thread. Returns 0 or -errno. */
-int ha_worker_start(struct ha_worker **out, struct inc_err *err);
+/* Starts a worker: one thread, or with `parallel` as many as there are jobs under way, and one that
+ * waits for the next job. Returns 0 or -errno. */
+int ha_worker_start(struct ha_worker **out, bool parallel, struct inc_err *err);
 /* Queues a job for a worker. It does not block, so it may be called on any thread, even with a
  * comm's lock. */
 void ha_worker_do(struct ha_worker *worker, struct ha_job *job);

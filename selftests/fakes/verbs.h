@@ -160,8 +160,9 @@ unsigned int fake_verbs_refusals_left(enum fake_verbs_call call);
  * it. */
 void fake_verbs_no_inline(bool none);
 /* With true, steps to RTR block, as on a host whose ARP requests are not answered. With false, they
- * continue. */
+ * continue. The next function does that only for steps whose peer is this device; -1: none. */
 void fake_verbs_wait_in_rtr(bool wait);
+void fake_verbs_wait_for_peer(int device);
 unsigned int fake_verbs_waiting_in_rtr(void);
 
 #endif

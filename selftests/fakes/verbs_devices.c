@@ -82,7 +82,7 @@ void fake_verbs_machine(unsigned int devices)
 	unlock();
 }
 
-static struct fake_verbs_dev *dev_number(unsigned int device)
+struct fake_verbs_dev *fake_verbs_dev_number(unsigned int device)
 {
 	fake_verbs_must(device < n_devs, "there is no such device");
 	return &devs[device];
@@ -126,7 +126,7 @@ static void queue_event(struct fake_verbs_dev *dev, enum ibv_event_type type)
 void fake_verbs_faults(unsigned int device, unsigned int faults)
 {
 	lock();
-	dev_number(device)->faults = faults;
+	fake_verbs_dev_number(device)->faults = faults;
 	fake_verbs_generation++;
 	unlock();
 }
@@ -136,7 +136,7 @@ void fake_verbs_port(unsigned int device, bool up)
 	struct fake_verbs_dev *dev;
 
 	lock();
-	dev = dev_number(device);
+	dev = fake_verbs_dev_number(device);
 	dev->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	queue_event(dev, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	fake_verbs_generation++;
@@ -149,7 +149,7 @@ unsigned int fake_verbs_move_gid(unsigned int device)
 	unsigned int index;
 
 	lock();
-	dev = dev_number(device);
+	dev = fake_verbs_dev_number(device);
 	index = dev->gid_index = FIRST_GID + dev->gid_index % (FAKE_VERBS_MACHINE_GIDS - 1);
 	queue_event(dev, IBV_EVENT_GID_CHANGE);
 	unlock();

@@ -97,5 +97,6 @@ void fake_verbs_forget_packets(void);
 struct fake_verbs_dev *fake_verbs_dev_of(const struct ibv_context *ctx);
 /* Returns NULL if no device has this GID. */
 struct fake_verbs_dev *fake_verbs_dev_at(const union ibv_gid *gid);
+struct fake_verbs_dev *fake_verbs_dev_number(unsigned int device);
 
 #endif

@@ -11,6 +11,7 @@ uint64_t fake_verbs_generation = 1;
 
 static bool no_inline, wait_in_rtr;
 static unsigned int waiting_in_rtr;
+static int wait_for_peer = -1;
 static pthread_cond_t rtr_goes_on = PTHREAD_COND_INITIALIZER;
 
 static void lock(void)
@@ -82,6 +83,14 @@ void fake_verbs_flush(struct fake_verbs_qp *qp)
 	}
 }
 
+/* Must a step to RTR with this peer wait? */
+static bool must_wait(const union ibv_gid *peer)
+{
+	return wait_in_rtr ||
+	       (wait_for_peer >= 0 &&
+		fake_verbs_dev_at(peer) == fake_verbs_dev_number((unsigned int)wait_for_peer));
+}
+
 /* Moves the queue pair to RTR. The call may block without holding fake_verbs_lock, if no other
  * thread uses the queue pair. */
 static int to_rtr(struct fake_verbs_qp *qp, const struct ibv_qp_attr *attr)
@@ -90,7 +99,7 @@ static int to_rtr(struct fake_verbs_qp *qp, const struct ibv_qp_attr *attr)
 	int ret;
 
 	waiting_in_rtr++;
-	while (wait_in_rtr)
+	while (must_wait(&route->dgid))
 		pthread_cond_wait(&rtr_goes_on, &fake_verbs_lock);
 	waiting_in_rtr--;
 	ret = fake_verbs_refused(FAKE_VERBS_TO_RTR);
@@ -163,6 +172,14 @@ void fake_verbs_wait_in_rtr(bool wait)
 {
 	lock();
 	wait_in_rtr = wait;
+	pthread_cond_broadcast(&rtr_goes_on);
+	unlock();
+}
+
+void fake_verbs_wait_for_peer(int device)
+{
+	lock();
+	wait_for_peer = device;
 	pthread_cond_broadcast(&rtr_goes_on);
 	unlock();
 }

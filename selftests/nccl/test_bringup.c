@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The bring-up of a path at one end (hostlib/nccl/bringup.h): each event in each state. */
+/* The bring-up of a path at one end (hostlib/nccl/bringup.h): each event in each state. Then whole
+ * comms over fake devices, some of which have a peer that answers no ARP request. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "hostlib/nccl/abi.h"
+#include "lib/base/clock.h"
+#include "selftests/fakes/verbs.h"
 #include "selftests/nccl/bringup_msgs.h"
+#include "selftests/nccl/harness_flow.h"
 
 static struct ha_control_msg msg_of(enum ha_control_msg_type type, uint32_t epoch, uint32_t attempt)
 {
@@ -316,12 +324,172 @@ static void a_leader_without_a_port(void **state)
 	}
 }
 
+/* ---- a peer that answers no ARP request ------------------------------------------------------ */
+
+/* A queue pair whose peer does not answer may wait in the kernel for seconds, on its way to RTR.
+ * Meanwhile data transfers and registrations must go on. */
+static void aiming_waits(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_region *region;
+	struct flow flow = {0};
+	struct inc_err err;
+	uint8_t more[64];
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	fake_verbs_wait_in_rtr(true);
+	fake_verbs_port(FLOW_SENDER(0), false);
+	flow_until_failover(&flow, 1);
+	fake_verbs_port(FLOW_SENDER(0), true);
+	while (!fake_verbs_waiting_in_rtr()) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_int_equal(ha_register(flow.receive, more, sizeof(more), HA_NCCL_PTR_HOST, -1, 0,
+				     &region, &err),
+			 0);
+	flow_receive(&flow, 100);
+	assert_true(fake_verbs_waiting_in_rtr() > 0);
+	ha_deregister(flow.receive, region);
+	fake_verbs_wait_in_rtr(false);
+	flow_until_standby(&flow, 0, 2);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+}
+
+#define COMMS  32u
+#define ROUNDS 3u
+
+struct crowd {
+	struct ha_listener *listener[2];
+	struct ha_handle handle[COMMS];
+	struct ha_comm *send[COMMS], *receive[COMMS];
+};
+
+/* Listens on devices 2 and 3. Comm 0 goes to device 3, and all others go to device 2. */
+static void listen_for(struct crowd *crowd)
+{
+	struct inc_err err;
+	unsigned int i;
+
+	assert_int_equal(ha_listen(flow_plugin, 3, &crowd->handle[0], &crowd->listener[1], &err),
+			 0);
+	assert_int_equal(ha_listen(flow_plugin, 2, &crowd->handle[1], &crowd->listener[0], &err),
+			 0);
+	for (i = 2; i < COMMS; i++)
+		crowd->handle[i] = crowd->handle[1];
+}
+
+/* Connects the comms from `first` on, all at once. Returns how long that has taken. */
+static uint64_t connect_crowd(struct crowd *crowd, unsigned int first)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	unsigned int i, up = 0;
+	struct inc_err err;
+
+	while (up < 2 * (COMMS - first)) {
+		for (i = 0; i < COMMS; i++) {
+			if (!crowd->send[i])
+				assert_int_equal(ha_connect(flow_plugin, 0, &crowd->handle[i], -1,
+							    &crowd->send[i], &err),
+						 0);
+			if (!crowd->receive[i])
+				assert_int_equal(
+					ha_accept(crowd->listener[!i], &crowd->receive[i], &err),
+					0);
+		}
+		for (i = first, up = 0; i < COMMS; i++)
+			up += (crowd->send[i] != NULL) + (crowd->receive[i] != NULL);
+		assert_false(flow_is_late(began_at_ns));
+		usleep(FLOW_POLL_US);
+	}
+	return inc_now_ns() - began_at_ns;
+}
+
+static void close_crowd(struct crowd *crowd)
+{
+	unsigned int i;
+
+	for (i = 0; i < COMMS; i++) {
+		ha_comm_close(crowd->send[i]);
+		ha_comm_close(crowd->receive[i]);
+	}
+	for (i = 0; i < 2; i++)
+		ha_listener_close(crowd->listener[i]);
+}
+
+/* The number of threads of this process. */
+static unsigned int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* One of 32 comms waits for the answer to an ARP request, which never comes. The others must not
+ * wait for it, and no thread of theirs may be left. */
+static void one_waits_for_arp(void **state)
+{
+	uint64_t took_ns, least_ns[2] = {UINT64_MAX, UINT64_MAX};
+	const unsigned int before = threads();
+	unsigned int round;
+
+	for (round = 0; round < 2 * ROUNDS; round++) {
+		const bool waits = round % 2;
+		struct crowd crowd = {0};
+		uint64_t began_at_ns;
+
+		listen_for(&crowd);
+		fake_verbs_wait_for_peer(waits ? 3 : -1);
+		took_ns = connect_crowd(&crowd, waits ? 1 : 0);
+		if (took_ns < least_ns[waits])
+			least_ns[waits] = took_ns;
+		if (waits)
+			assert_null(crowd.send[0]);
+		assert_int_equal(fake_verbs_waiting_in_rtr(), waits);
+		fake_verbs_wait_for_peer(-1);
+		connect_crowd(&crowd, 0);
+		close_crowd(&crowd);
+		began_at_ns = inc_now_ns();
+		/* the thread that waits for the next job stays */
+		while (threads() > before) {
+			assert_false(flow_is_late(began_at_ns));
+			usleep(FLOW_POLL_US);
+		}
+	}
+	print_message("# %u comms: %llu us, while another one waits %llu us\n", COMMS,
+		      (unsigned long long)least_ns[0] / 1000,
+		      (unsigned long long)least_ns[1] / 1000);
+}
+
+static int open_single(void **state)
+{
+	setenv("HA_NCCL_ENABLE_BACKUP", "0", 1);
+	return flow_open(state);
+}
+
+static int close_single(void **state)
+{
+	unsetenv("HA_NCCL_ENABLE_BACKUP");
+	return flow_close(state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_event_in_each_state), cmocka_unit_test(early_msgs),
-		cmocka_unit_test(unwanted_and_late_events), cmocka_unit_test(rails),
+		cmocka_unit_test(each_event_in_each_state),
+		cmocka_unit_test(early_msgs),
+		cmocka_unit_test(unwanted_and_late_events),
+		cmocka_unit_test(rails),
 		cmocka_unit_test(a_leader_without_a_port),
+		cmocka_unit_test_setup_teardown(aiming_waits, flow_open, flow_close),
+		cmocka_unit_test_setup_teardown(one_waits_for_arp, open_single, close_single),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -332,38 +332,6 @@ static void gid_moves(void **state)
 	flow_disconnect(&flow);
 }
 
-/* A queue pair whose peer does not answer may wait in the kernel for seconds, on its way to RTR.
- * Meanwhile data transfers and registrations must go on. */
-static void aiming_waits(void **state)
-{
-	const uint64_t began_at_ns = inc_now_ns();
-	struct ha_region *region;
-	struct flow flow = {0};
-	struct inc_err err;
-	uint8_t more[64];
-
-	flow_connect(&flow);
-	flow_until_standby(&flow, 1, 1);
-	fake_verbs_wait_in_rtr(true);
-	fake_verbs_port(FLOW_SENDER(0), false);
-	flow_until_failover(&flow, 1);
-	fake_verbs_port(FLOW_SENDER(0), true);
-	while (!fake_verbs_waiting_in_rtr()) {
-		flow_step(&flow);
-		assert_false(flow_is_late(began_at_ns));
-	}
-	assert_int_equal(ha_register(flow.receive, more, sizeof(more), HA_NCCL_PTR_HOST, -1, 0,
-				     &region, &err),
-			 0);
-	flow_receive(&flow, 100);
-	assert_true(fake_verbs_waiting_in_rtr() > 0);
-	ha_deregister(flow.receive, region);
-	fake_verbs_wait_in_rtr(false);
-	flow_until_standby(&flow, 0, 2);
-	flow_finish(&flow);
-	flow_disconnect(&flow);
-}
-
 /* Finds another descriptor of the same file. Returns -1 if there is none. */
 static int copy_of(int fd)
 {
@@ -555,15 +523,23 @@ static void receiver_lingers(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(data_goes),          TEST(several_on_one_listener),
-		TEST(never_blocks),       TEST(groups),
-		TEST(acks_lost),          TEST(data_lost),
-		TEST(descriptions_lost),  TEST(data_late),
-		TEST(all_lost),           TEST(port_down),
-		TEST(gid_moves),          TEST(many_failovers),
-		TEST(both_dead),          TEST(close_in_flight),
-		TEST(receiver_lingers),   TEST(aiming_waits),
-		TEST(copy_of_gpu_memory), cmocka_unit_test(threads_inherit_nothing),
+		TEST(data_goes),
+		TEST(several_on_one_listener),
+		TEST(never_blocks),
+		TEST(groups),
+		TEST(acks_lost),
+		TEST(data_lost),
+		TEST(descriptions_lost),
+		TEST(data_late),
+		TEST(all_lost),
+		TEST(port_down),
+		TEST(gid_moves),
+		TEST(many_failovers),
+		TEST(both_dead),
+		TEST(close_in_flight),
+		TEST(receiver_lingers),
+		TEST(copy_of_gpu_memory),
+		cmocka_unit_test(threads_inherit_nothing),
 	};
 
 	if (argc > 1)
