@@ -68,7 +68,8 @@ int ha_isend(struct ha_comm *comm, void *data, size_t bytes, int tag, struct ha_
 	     struct ha_request **out);
 int ha_irecv(struct ha_comm *comm, unsigned int n, void **data, const size_t *bytes,
 	     const int *tags, struct ha_region **regions, struct ha_request **out);
-/* Does nothing, because data in host memory need no flush: returns 0 and sets *out to NULL. */
+/* Begins a flush: when it is complete, the data of complete receives are in these buffers, and not
+ * on their way there. Data in host memory need none: *out is NULL then. */
 int ha_iflush(struct ha_comm *comm, unsigned int n, void **data, const int *bytes,
 	      struct ha_region **regions, struct ha_request **out);
 /* Sets *done if the request is complete. Then it also sets sizes, one for each of the request's

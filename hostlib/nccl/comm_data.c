@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of NCCL: sends and receives. Each is an element of comm->request, so none is
- * allocated. */
+/* Requests of NCCL: sends and receives, and the test of all requests. Each is an element of
+ * comm->request, so none is allocated. */
 #include <errno.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"
@@ -113,20 +113,6 @@ int ha_irecv(struct ha_comm *comm, unsigned int n, void **data, const size_t *by
 	return ret;
 }
 
-/* Ignores a flush of received data. The CPU sees host memory as soon as it sees the completion. GPU
- * memory would need an RDMA READ through the same device, which is not implemented. */
-int ha_iflush(struct ha_comm *comm, unsigned int n, void **data, const int *bytes,
-	      struct ha_region **regions, struct ha_request **out)
-{
-	unsigned int i;
-
-	*out = NULL;
-	for (i = 0; i < n; i++)
-		if (bytes[i] && regions[i] && regions[i]->type != HA_NCCL_PTR_HOST)
-			return -EOPNOTSUPP;
-	return 0;
-}
-
 static int test_send(struct ha_comm *comm, const struct ha_request *request, bool *done, int *sizes)
 {
 	const struct ha_send *send = &comm->sender.send[request->place];
@@ -159,6 +145,8 @@ static int test(struct ha_comm *comm, struct ha_request *request, bool *done, in
 	int ret;
 
 	ha_comm_advance(comm, inc_now_ns());
+	if (request->flush)
+		return ha_comm_test_flush(comm, request->flush, done);
 	ret = comm->sends ? test_send(comm, request, done, sizes)
 			  : test_receive(comm, request, done, sizes);
 	if (!*done)

@@ -150,9 +150,11 @@ static void take_event(struct ha_comm *comm, struct ha_path *path,
 {
 	switch (event->kind) {
 	case HA_PATH_LANDED:
-		if (!comm->sends)
-			ha_receiver_landed(&comm->receiver, path->epoch, event->sequence,
-					   event->bytes, now_ns, &comm->todo);
+		if (comm->sends)
+			break;
+		ha_comm_note_landed(comm, path, event->sequence);
+		ha_receiver_landed(&comm->receiver, path->epoch, event->sequence, event->bytes,
+				   now_ns, &comm->todo);
 		break;
 	case HA_PATH_MSG:
 		receive_msg(comm, event->msg, path, now_ns);

@@ -57,6 +57,8 @@ void ha_comm_free(struct ha_comm *comm)
 	ha_path_destroy(comm->standby);
 	for (i = 0; i < HA_OLD_PATHS; i++)
 		ha_path_destroy(comm->old[i]);
+	for (i = 0; i < HA_RAILS; i++)
+		ha_loop_free(comm->loop[i]);
 	while ((region = comm->regions)) {
 		comm->regions = region->next;
 		ha_comm_free_region(comm, region);
@@ -145,7 +147,8 @@ static bool is_draining(const struct ha_comm *comm)
 static bool is_busy(const struct ha_comm *comm)
 {
 	return is_draining(comm) || comm->stage != HA_STAGE_UP || !comm->open ||
-	       comm->end->state != HA_FLOWING || (comm->sends && comm->requests) || comm->n_later;
+	       comm->end->state != HA_FLOWING || (comm->sends && comm->requests) || comm->n_later ||
+	       atomic_load(&comm->flushes);
 }
 
 static unsigned int look_wide(struct ha_comm *comm, uint64_t now_ns)
@@ -169,6 +172,8 @@ unsigned int ha_comm_round(struct ha_comm *comm, unsigned int budget, bool wide,
 		if (comm->sends) {
 			ha_sender_look(&comm->sender, now_ns, &comm->todo);
 			ha_comm_do(comm, now_ns);
+		} else {
+			ha_comm_flush_round(comm, now_ns);
 		}
 		if (wide || comm->end->state != HA_FLOWING)
 			worked += look_wide(comm, now_ns);
@@ -208,12 +213,15 @@ void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *fi
 
 static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 {
+	struct inc_err why = {""};
 	int ret = ha_config_read(&plugin->config, err);
 
 	if (!ret)
 		ret = ha_devices_open(&plugin->devices, &plugin->config, err);
 	if (ret)
 		return ret;
+	if (!ha_config_is_soft(&plugin->config) && ha_memory_try(&plugin->devices, &why))
+		ha_log(plugin, HA_LOG_INFO, "no GPU memory: %s", why.msg);
 	ret = ha_caches_open(&plugin->caches, err);
 	if (!ret)
 		ret = ha_worker_start(&plugin->worker, false, err);

@@ -9,6 +9,7 @@
  *	comm_standby.c	heartbeats, ports, choice of rails
  *	comm_data.c	requests
  *	comm_region.c	memory
+ *	comm_flush.c	flushes of GPU memory
  *
  * Three parties hold a comm: NCCL until it closes the comm (`open`), jobs of a worker (`jobs`), and
  * the progress thread. The progress thread ends the comm when the other two have released it and
@@ -55,6 +56,24 @@ struct ha_plugin {
 struct ha_request {
 	struct ha_comm *comm;
 	uint8_t place, buffers;
+	struct ha_flush *flush; /* NULL: the request is a send or a receive */
+};
+
+/* A queue pair that is connected to itself, for flushes (comm_flush.c). */
+struct ha_loop;
+
+enum ha_flush_state { HA_FLUSH_FREE, HA_FLUSH_TAKEN, HA_FLUSH_ASKED, HA_FLUSH_BEGUN };
+
+/* A flush, from iflush until test has reported its end. iflush fills in the first members without
+ * the comm's lock, before it sets the state to ASKED. */
+struct ha_flush {
+	atomic_uint state; /* enum ha_flush_state */
+	struct ha_request request;
+	const struct ha_region *region;
+	const void *address;
+	uint64_t began_at_ns;
+	uint64_t landed[HA_RAILS]; /* the comm's counts when the flush began */
+	uint8_t rails;             /* bitmap of the rails for which the flush waits */
 };
 
 enum ha_stage {
@@ -140,6 +159,16 @@ struct ha_comm {
 	uint64_t ports_at_ns;
 	bool rail_up[HA_RAILS];
 
+	/* Flushes of a receiver. A rail has a loop while GPU memory is registered on it. */
+	struct ha_loop *loop[HA_RAILS];
+	/* Number of payloads in GPU memory that have landed on each rail, and how many of them are
+	 * certainly in that memory. */
+	uint64_t landed[HA_RAILS], flushed[HA_RAILS];
+	/* bitmap of rails whose loop has failed, so that a worker ends their registrations */
+	uint8_t revoking;
+	struct ha_flush flush[HA_REQUESTS];
+	atomic_uint flushes; /* number of flushes whose end test has not reported */
+
 	struct ha_comm_region *regions;
 	bool registering; /* a worker's job is registering regions of this comm */
 	/* Payloads or descriptions that wait, in order, until the path's device has registered
@@ -164,8 +193,8 @@ struct ha_comm {
 
 /* Until ha_progress_add() only one thread uses a comm. From then on the caller of each function
  * below holds the comm's lock. The exceptions are ha_log_at(), ha_comm_new(), ha_comm_free(),
- * ha_comm_end() and ha_comm_abandon(). Callers read now_ns under the lock, so that the time of a
- * comm never goes back. */
+ * ha_comm_end(), ha_comm_abandon() and ha_comm_make_loop(). Callers read now_ns under the lock, so
+ * that the time of a comm never goes back. */
 
 /* comm_life.c */
 void ha_log_at(struct ha_plugin *plugin, enum ha_log_level level, const char *file, int line,
@@ -257,5 +286,22 @@ void ha_comm_forget_refusals(struct ha_comm *comm, unsigned int rail);
 void ha_comm_register_all(struct ha_comm *comm);
 /* Frees a region of a comm. Only the caller uses it, so the comm's lock is not needed. */
 void ha_comm_free_region(struct ha_comm *comm, struct ha_comm_region *region);
+
+/* comm_flush.c */
+/* Makes the loop of a receiver's rail, unless there is one or none is needed. Called without the
+ * comm's lock, because it waits in the kernel. Returns 0 or -errno. */
+int ha_comm_make_loop(struct ha_comm *comm, unsigned int rail, struct inc_err *err);
+void ha_loop_free(struct ha_loop *loop);
+/* Ends the registrations of GPU memory on a rail of comm->revoking. Called on a worker's thread
+ * with the comm's lock, which it releases meanwhile. */
+void ha_comm_revoke(struct ha_comm *comm);
+/* Counts a payload that has landed on this path, before the receiver handles it. */
+void ha_comm_note_landed(struct ha_comm *comm, const struct ha_path *path, uint32_t sequence);
+/* Begins flushes, and handles completions of those under way. */
+void ha_comm_flush_round(struct ha_comm *comm, uint64_t now_ns);
+/* Whether a flush that is not over needs the region. */
+bool ha_comm_flush_uses(const struct ha_comm *comm, const struct ha_region *region);
+/* Sets *done if the flush is over, and frees its place then. Returns 0, or the comm's error. */
+int ha_comm_test_flush(struct ha_comm *comm, struct ha_flush *flush, bool *done);
 
 #endif

@@ -55,6 +55,18 @@ static struct ha_comm_region *next_unregistered(struct ha_comm *comm, unsigned i
 	return NULL;
 }
 
+/* Registers a region on one rail, without the comm's lock. GPU memory needs a loop, too, before its
+ * first payload can land. */
+static int register_on(struct ha_comm *comm, struct ha_region *region, unsigned int rail,
+		       struct inc_err *err)
+{
+	int ret = ha_region_is_gpu(region) ? ha_comm_make_loop(comm, rail, err) : 0;
+
+	return ret
+		       ?: ha_region_register(region, comm->plugin->caches, comm->device->rail, rail,
+					     err);
+}
+
 /* Registers a region on one rail, with the comm's lock released. Meanwhile the flag busy keeps the
  * region alive. */
 static void register_one(struct ha_comm *comm, struct ha_comm_region *region, unsigned int rail)
@@ -64,8 +76,7 @@ static void register_one(struct ha_comm *comm, struct ha_comm_region *region, un
 
 	region->busy = true;
 	pthread_mutex_unlock(&comm->lock);
-	ret = ha_region_register(&region->region, comm->plugin->caches, comm->device->rail, rail,
-				 &err);
+	ret = register_on(comm, &region->region, rail, &err);
 	pthread_mutex_lock(&comm->lock);
 	region->busy = false;
 	region->registered[rail] = !ret;
@@ -84,7 +95,9 @@ static void run_register(struct ha_job *base)
 	unsigned int rail;
 
 	pthread_mutex_lock(&comm->lock);
-	while (comm->open && (region = next_unregistered(comm, &rail)))
+	while (comm->open && comm->revoking)
+		ha_comm_revoke(comm);
+	while (comm->open && !comm->revoking && (region = next_unregistered(comm, &rail)))
 		register_one(comm, region, rail);
 	comm->registering = false;
 	now_ns = inc_now_ns();
@@ -98,7 +111,8 @@ void ha_comm_register_all(struct ha_comm *comm)
 	struct ha_comm_job *job;
 	unsigned int rail;
 
-	if (comm->registering || !comm->open || !next_unregistered(comm, &rail))
+	if (comm->registering || !comm->open ||
+	    (!comm->revoking && !next_unregistered(comm, &rail)))
 		return;
 	job = ha_comm_job(comm, run_register);
 	if (!job)
@@ -144,13 +158,14 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 	pthread_mutex_lock(&comm->lock);
 	rail = comm->rail;
 	pthread_mutex_unlock(&comm->lock);
-	ret = ha_region_register(&region->region, comm->plugin->caches, comm->device->rail, rail,
-				 err);
-	if (ret) {
+	ret = register_on(comm, &region->region, rail, err);
+	/* While its port is down, a rail has no loop. The comm leaves the rail then. */
+	region->refused[rail] = comm->dual && (ret == -ENETDOWN || ret == -EADDRNOTAVAIL);
+	if (ret && !region->refused[rail]) {
 		ha_comm_free_region(comm, region);
 		return ret;
 	}
-	region->registered[rail] = true;
+	region->registered[rail] = !ret;
 	pthread_mutex_lock(&comm->lock);
 	region->next = comm->regions;
 	comm->regions = region;
@@ -165,6 +180,9 @@ static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 {
 	const struct ha_receiver *receiver = &comm->receiver;
 	uint32_t i;
+
+	if (ha_comm_flush_uses(comm, region))
+		return true;
 
 	if (comm->end->state == HA_FAILED || comm->end->state == HA_DONE)
 		return false;

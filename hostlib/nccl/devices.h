@@ -64,6 +64,9 @@ struct ha_device {
 	unsigned int max_comms, max_recvs;
 	uint32_t max_message_bytes;
 	bool rxe; /* the device belongs to rxe, Linux's software RoCE */
+	/* The devices of all rails can register GPU memory: behind a dma-buf, or by its address.
+	 * ha_memory_try() sets both. */
+	bool dma_buf, peer_memory;
 };
 
 struct ha_devices {

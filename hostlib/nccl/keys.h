@@ -47,6 +47,8 @@
 	  "receives that NCCL may group in one; also of the budget of comms")                      \
 	_(uint32_t, switch_timeout_ms, "HA_NCCL_SWITCH_TIMEOUT_MS", NULL, "ms", 2000, 100, 600000, \
 	  "a CollNet call ends if its switch answers nothing for so long; not with verbs")         \
+	_(bool, no_flush, "NCCL_GDR_FLUSH_DISABLE", NULL, "", 0, 0, 1,                             \
+	  "iflush does nothing, so that GPU memory may be read before its data are there")         \
 	_(int, gid_index, "NCCL_IB_GID_INDEX", NULL, "", -1, -1, 255,                              \
 	  "place in the port's GID table; -1: found, RoCE v2 first")                               \
 	_(uint8_t, traffic_class, "NCCL_IB_TC", NULL, "", 0, 0, 255,                               \

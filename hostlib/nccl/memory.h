@@ -11,8 +11,10 @@
 #ifndef HA_MEMORY_H
 #define HA_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/devices.h"
 #include "lib/base/err.h"
 #include "lib/rdma/region.h"
@@ -30,6 +32,12 @@ struct ha_region {
 	struct ibv_mr *own[HA_RAILS];
 };
 
+/* Whether a region is memory of a GPU. Its payloads need a flush (comm_flush.c). */
+static inline bool ha_region_is_gpu(const struct ha_region *region)
+{
+	return region->type == HA_NCCL_PTR_CUDA;
+}
+
 /* The registration caches of the devices in use. All comms on a device share the device's cache. */
 struct ha_caches;
 
@@ -37,7 +45,9 @@ struct ha_caches;
  * and the reason; -EOPNOTSUPP for GPU memory that the device cannot reach. */
 int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 		       const struct ha_rail *rails, unsigned int rail, struct inc_err *err);
-/* Ends a region's registrations on all rails. The caller frees the region itself. */
+/* Ends a region's registration on one rail, or its registrations on all rails. The caller frees the
+ * region itself. */
+void ha_region_release_rail(struct ha_region *region, unsigned int rail);
 void ha_region_release(struct ha_region *region);
 
 /* These functions return a region's keys on a rail, or 0 if the region is not registered there. */
@@ -47,5 +57,14 @@ uint32_t ha_region_rkey(const struct ha_region *region, unsigned int rail);
 int ha_caches_open(struct ha_caches **out, struct inc_err *err);
 /* Frees all caches. No region may be registered any more. caches may be NULL. */
 void ha_caches_close(struct ha_caches *caches);
+
+/*
+ * Finds out by a trial which GPU memory each of the network's devices can register, and stores that
+ * in the device. The trial allocates memory on the GPU that the calling thread uses, so it needs a
+ * thread with a CUDA context, such as the one on which NCCL calls init. CUDA is not linked, and is
+ * not loaded either, because a process with a context has loaded it. Returns 0, or -errno and the
+ * reason why there was no trial.
+ */
+int ha_memory_try(struct ha_devices *devices, struct inc_err *why);
 
 #endif

@@ -123,6 +123,10 @@ static void log_devices(const struct ha_plugin *plugin)
 		else
 			inc_err_add(&text, "%s: no standby", device->name);
 		inc_err_add(&text, "%u comms of %u receives", device->max_comms, device->max_recvs);
+		if (device->dma_buf || device->peer_memory)
+			inc_err_add(&text, "GPU memory by %s%s%s", device->dma_buf ? "dma-buf" : "",
+				    device->dma_buf && device->peer_memory ? " and " : "",
+				    device->peer_memory ? "address" : "");
 		ha_plugin_log(HA_LOG_INFO, __FILE__, __LINE__, text.msg);
 	}
 	if (ha_config_doubts(devices->config, rxe, &text))
@@ -292,9 +296,10 @@ static enum ha_nccl_result reg_dmabuf(void *comm, void *data, size_t size, int t
 	if (!comm || !out)
 		return HA_NCCL_INVALID_ARGUMENT;
 	*out = NULL;
-	if (type != HA_NCCL_PTR_HOST)
+	if (type != HA_NCCL_PTR_HOST && type != HA_NCCL_PTR_CUDA)
 		return log_failure(inc_err_set(&err, EOPNOTSUPP,
-					       "memory of type %d: only host memory is supported",
+					       "memory of type %d: only memory of the host and "
+					       "of a GPU is supported",
 					       type),
 				   __LINE__, &err);
 	ret = ha_register(comm, data, size, type, fd, offset, &region, &err);

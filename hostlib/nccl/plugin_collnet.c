@@ -70,6 +70,24 @@ static enum ha_nccl_result devices(int *ndev)
 	return HA_NCCL_SUCCESS;
 }
 
+/* CollNet reduces in host memory, whatever the network's comms do. NCCL takes from these
+ * properties, too, whether the network uses GPU memory, where both have a device of one name. */
+#define PROPERTIES(version)                                                               \
+	static enum ha_nccl_result properties_v##version(                                 \
+		int dev, struct ha_nccl_properties_v##version *props)                     \
+	{                                                                                 \
+		const enum ha_nccl_result ret = ha_net_properties_v##version(dev, props); \
+                                                                                          \
+		if (!ret)                                                                 \
+			props->ptr_support = HA_NCCL_PTR_HOST;                            \
+		return ret;                                                               \
+	}
+PROPERTIES(8)
+PROPERTIES(9)
+PROPERTIES(11)
+PROPERTIES(12)
+#undef PROPERTIES
+
 /* ---- comms ---------------------------------------------------------------------------------- */
 
 static enum ha_nccl_result listen_v8(int dev, void *handle, void **out)
@@ -247,13 +265,13 @@ extern const struct ha_nccl_coll_v12 ncclCollNetPlugin_v12;
 HA_EXPORTED const struct ha_nccl_coll_v8 ncclCollNetPlugin_v8 = {
 	COMMON,
 	.init = init_v8,
-	.getProperties = ha_net_properties_v8,
+	.getProperties = properties_v8,
 	.listen = listen_v8,
 	.iallreduce = allreduce_v8,
 };
 
-#define V9                                                                                   \
-	COMMON, .init = init_v8, .getProperties = ha_net_properties_v9, .listen = listen_v8, \
+#define V9                                                                            \
+	COMMON, .init = init_v8, .getProperties = properties_v9, .listen = listen_v8, \
 		.iallreduce = allreduce, .makeVDevice = NULL
 HA_EXPORTED const struct ha_nccl_coll_v9 ncclCollNetPlugin_v9 = {V9};
 HA_EXPORTED const struct ha_nccl_coll_v9 ncclCollNetPlugin_v10 = {V9};
@@ -261,7 +279,7 @@ HA_EXPORTED const struct ha_nccl_coll_v9 ncclCollNetPlugin_v10 = {V9};
 #define V11                                                                      \
 	COMMON, .init = init_v11, .listen = listen_v11, .iallreduce = allreduce, \
 		.makeVDevice = NULL, .finalize = finalize
-HA_EXPORTED const struct ha_nccl_coll_v11 ncclCollNetPlugin_v11 = {
-	V11, .getProperties = ha_net_properties_v11};
-HA_EXPORTED const struct ha_nccl_coll_v12 ncclCollNetPlugin_v12 = {
-	V11, .getProperties = ha_net_properties_v12};
+HA_EXPORTED const struct ha_nccl_coll_v11 ncclCollNetPlugin_v11 = {V11,
+								   .getProperties = properties_v11};
+HA_EXPORTED const struct ha_nccl_coll_v12 ncclCollNetPlugin_v12 = {V11,
+								   .getProperties = properties_v12};

@@ -70,6 +70,10 @@ static void fill(const struct ha_device *device, struct ha_nccl_properties_v12 *
 	props->name = (char *)device->name;
 	props->pci_path = device->pci_path[0] ? (char *)device->pci_path : NULL;
 	props->guid = device->guid;
+	if (device->peer_memory)
+		props->ptr_support |= HA_NCCL_PTR_CUDA;
+	if (device->dma_buf)
+		props->ptr_support |= HA_NCCL_PTR_DMABUF;
 	props->speed = device->speed_mbps;
 	props->port = device->rail[0].port;
 	props->max_comms = device->max_comms;
@@ -94,7 +98,6 @@ enum ha_nccl_result ha_net_properties_v12(int dev, struct ha_nccl_properties_v12
 	if (!props || dev < 0 || (unsigned int)dev >= find(dev, &device))
 		return HA_NCCL_INVALID_ARGUMENT;
 	*props = (struct ha_nccl_properties_v12){
-		/* no GPU memory is supported, because iflush cannot flush it */
 		.ptr_support = HA_NCCL_PTR_HOST,
 		.reg_is_global = 0,
 		.force_flush = 0,

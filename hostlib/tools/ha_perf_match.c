@@ -22,7 +22,8 @@ static int register_message(struct ha_perf *perf, unsigned int i, struct channel
 	struct ha_stream *stream = &perf->streams[i];
 
 	*m = (struct channel_message){.channel = stream->sends ? stream->channel : UINT32_MAX};
-	return ha_net_reg(&perf->net, stream->comm, &m->channel, sizeof(m->channel), &m->mhandle);
+	return ha_net_reg(&perf->net, stream->comm, &m->channel, sizeof(m->channel),
+			  HA_NCCL_PTR_HOST, -1, &m->mhandle);
 }
 
 static int post(struct ha_perf *perf, const struct ha_stream *stream, struct channel_message *m)

@@ -263,10 +263,13 @@ int ha_net_accept(struct ha_net *net, void *listen, void **comm)
 	return err ? err : refuse_handle(net, "accept", device);
 }
 
-int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle)
+int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, int type, int fd,
+	       void **mhandle)
 {
-	return HA_NET_TIMED(net, regMr,
-			    net->v8->regMr(comm, data, size, HA_NCCL_PTR_HOST, mhandle));
+	if (fd < 0)
+		return HA_NET_TIMED(net, regMr, net->v8->regMr(comm, data, size, type, mhandle));
+	return HA_NET_TIMED(net, regMrDmaBuf,
+			    net->v8->regMrDmaBuf(comm, data, size, type, 0, fd, mhandle));
 }
 
 int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle)

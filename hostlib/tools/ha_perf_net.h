@@ -6,8 +6,8 @@
  *
  * The calls, their order, and the initial values of their output arguments are those of NCCL's
  * proxy (docs/nccl.md has the table). So a plugin that would fail in NCCL fails here, too. Every
- * member that is not NULL is called, except for GPU memory: getDeviceMr and regMrDmaBuf are never
- * called, and iflush is called only with --flush.
+ * member that is not NULL is called, except for GPU memory: getDeviceMr is never called, iflush
+ * only with --flush, and regMrDmaBuf in the place of regMr only with --memory dmabuf.
  */
 #ifndef HA_PERF_NET_H
 #define HA_PERF_NET_H
@@ -30,6 +30,7 @@
 	_(connect)       \
 	_(accept)        \
 	_(regMr)         \
+	_(regMrDmaBuf)   \
 	_(deregMr)       \
 	_(isend)         \
 	_(irecv)         \
@@ -130,7 +131,10 @@ void ha_net_hint_transfer(struct ha_net *net, bool sends);
 int ha_net_listen(struct ha_net *net, int dev, void *handle, void **comm);
 int ha_net_connect(struct ha_net *net, int dev, void *handle, void **comm);
 int ha_net_accept(struct ha_net *net, void *listen, void **comm);
-int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, void **mhandle);
+/* Registers memory of a type (HA_NCCL_PTR_*): by regMrDmaBuf if fd is the descriptor of its
+ * dma-buf, and by regMr if fd is -1. */
+int ha_net_reg(struct ha_net *net, void *comm, void *data, size_t size, int type, int fd,
+	       void **mhandle);
 int ha_net_dereg(struct ha_net *net, void *comm, void *mhandle);
 /* Posts a send. *request is not initialised, as in NCCL, so the plugin must set it to a request or
  * to NULL. */

@@ -33,6 +33,9 @@ static const struct inc_opt_word operators[] = {{"sum", HA_NCCL_SUM},
 						{"min", HA_NCCL_MIN},
 						{}};
 
+static const struct inc_opt_word memories[] = {
+	{"host", HA_STREAM_HOST}, {"gpu", HA_STREAM_GPU}, {"dmabuf", HA_STREAM_DMABUF}, {}};
+
 static const struct inc_opt options[] = {
 	{.value = "MODE", .preset = "pair", INC_OPT_WORD(struct ha_perf_opts, mode, modes)},
 	{.name = "plugin",
@@ -145,6 +148,11 @@ static const struct inc_opt options[] = {
 	{.name = "flush",
 	 .help = "iflush after each receive",
 	 INC_OPT_FLAG(struct ha_perf_opts, stream.flush)},
+	{.name = "memory",
+	 .value = "KIND",
+	 .preset = "host",
+	 .help = "host; or registered as a GPU's, by address (gpu) or from /dev/udmabuf (dmabuf)",
+	 INC_OPT_WORD(struct ha_perf_opts, stream.memory, memories)},
 	{.name = "optional-completion",
 	 .help = "tell irecv that its completion is not needed; needs --check, not in a ring",
 	 INC_OPT_FLAG(struct ha_perf_opts, stream.optional)},
@@ -188,6 +196,8 @@ static int check(void *settings)
 		return inc_usage("--collnet: sizes must be multiples of 8 bytes");
 	if (opts->collnet && (opts->one_listen || opts->service_thread))
 		return inc_usage("--collnet: no --one-listen and no --service-thread");
+	if (opts->collnet && opts->stream.memory != HA_STREAM_HOST)
+		return inc_usage("--collnet: no --memory but host");
 	if (!first || first > last)
 		return inc_usage("--min %llu, --max %llu: no size", (unsigned long long)first,
 				 (unsigned long long)last);

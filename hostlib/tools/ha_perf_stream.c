@@ -2,10 +2,15 @@
 /* A comm as a stream of messages: its buffers and requests. ha_perf_verify.c checks the
  * messages. */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "lib/base/clock.h"
 #include "hostlib/tools/ha_perf_stream.h"
 
@@ -56,9 +61,11 @@ int ha_stream_close_listen(struct ha_stream *stream)
 }
 
 /* Returns the number of pieces in which a stream's buffers are registered. Each piece has at least
- * one slot. */
+ * one slot. A dma-buf is registered as a whole, because NCCL registers each from its beginning. */
 static unsigned int count_pieces(const struct ha_stream *stream)
 {
+	if (stream->opts->memory == HA_STREAM_DMABUF)
+		return 1;
 	return stream->slots < HA_STREAM_PIECES ? stream->slots : HA_STREAM_PIECES;
 }
 
@@ -67,8 +74,10 @@ static void *mhandle_of(const struct ha_stream *stream, uint64_t sequence)
 	return stream->mhandle[sequence % stream->slots * count_pieces(stream) / stream->slots];
 }
 
-static int register_pieces(struct ha_stream *stream, size_t bytes)
+static int register_pieces(struct ha_stream *stream, int fd)
 {
+	const int type =
+		stream->opts->memory == HA_STREAM_HOST ? HA_NCCL_PTR_HOST : HA_NCCL_PTR_CUDA;
 	const unsigned int pieces = count_pieces(stream);
 	const size_t slot_bytes = stream->opts->group * stream->stride;
 	int err = 0;
@@ -78,8 +87,70 @@ static int register_pieces(struct ha_stream *stream, size_t bytes)
 		const size_t next = ((i + 1) * stream->slots + pieces - 1) / pieces * slot_bytes;
 
 		err = ha_net_reg(stream->net, stream->comm, stream->memory + from,
-				 (i + 1 < pieces ? next : bytes) - from, &stream->mhandle[i]);
+				 (i + 1 < pieces ? next : stream->memory_bytes) - from, type, fd,
+				 &stream->mhandle[i]);
 	}
+	return err;
+}
+
+static int no_dmabuf(struct ha_stream *stream, const char *what)
+{
+	return inc_err_set(&stream->net->err, errno, "--memory dmabuf: %s: %s%s", what,
+			   strerror(errno), errno == ENOENT ? " (modprobe udmabuf)" : "");
+}
+
+/* Maps memory for the buffers, which a new dma-buf contains, too. Returns the descriptor of the
+ * dma-buf, or -errno. */
+static int map_dmabuf(struct ha_stream *stream)
+{
+	const int memfd = memfd_create("ha-nccl-perf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct udmabuf_create create = {
+		.memfd = memfd, .flags = UDMABUF_FLAGS_CLOEXEC, .size = stream->memory_bytes};
+	const int udmabuf = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	int fd;
+
+	if (udmabuf < 0) {
+		fd = no_dmabuf(stream, "/dev/udmabuf");
+	} else if (memfd < 0 || ftruncate(memfd, (off_t)stream->memory_bytes) ||
+		   fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK)) {
+		fd = no_dmabuf(stream, "memfd");
+	} else {
+		fd = ioctl(udmabuf, UDMABUF_CREATE, &create);
+		if (fd < 0)
+			fd = no_dmabuf(stream, "UDMABUF_CREATE");
+	}
+	if (fd >= 0)
+		stream->memory = mmap(NULL, stream->memory_bytes, PROT_READ | PROT_WRITE,
+				      MAP_SHARED, memfd, 0);
+	if (udmabuf >= 0)
+		close(udmabuf);
+	if (memfd >= 0)
+		close(memfd);
+	return fd;
+}
+
+/* Allocates and registers the memory of the buffers. NCCL closes the descriptor of a dma-buf behind
+ * the call, too. */
+static int make_memory(struct ha_stream *stream)
+{
+	const bool dmabuf = stream->opts->memory == HA_STREAM_DMABUF;
+	int fd = -1, err;
+
+	if (dmabuf)
+		fd = map_dmabuf(stream);
+	else
+		stream->memory = mmap(NULL, stream->memory_bytes, PROT_READ | PROT_WRITE,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (stream->memory == MAP_FAILED)
+		stream->memory = NULL;
+	if (dmabuf && fd < 0)
+		return fd;
+	err = stream->memory
+		      ? register_pieces(stream, fd)
+		      : inc_err_set(&stream->net->err, ENOMEM, "no memory for %zu bytes of buffers",
+				    stream->memory_bytes);
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 
@@ -94,14 +165,12 @@ int ha_stream_start(struct ha_stream *stream, size_t max_bytes)
 	for (int i = 0; i < HA_NET_MAX_GROUP; i++)
 		stream->missing[i] = UINT64_MAX;
 	bytes = stream->slots * stream->opts->group * stream->stride;
-	bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	stream->memory_bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 	stream->slot = calloc(stream->slots, sizeof(*stream->slot));
-	stream->memory = aligned_alloc(PAGE_BYTES, bytes);
-	if (!stream->slot || !stream->memory)
-		return inc_err_set(&stream->net->err, ENOMEM, "no memory for %zu bytes of buffers",
-				   bytes);
-	memset(stream->memory, 0, bytes);
-	return register_pieces(stream, bytes);
+	if (!stream->slot)
+		return inc_err_set(&stream->net->err, ENOMEM, "no memory for %u slots",
+				   stream->slots);
+	return make_memory(stream);
 }
 
 static int connect_ends(struct ha_stream *send, int from, struct ha_stream *receive, int to)
@@ -154,7 +223,8 @@ int ha_stream_close(struct ha_stream *stream)
 	more = ha_stream_close_listen(stream);
 	err = err ? err : more;
 	stream->comm = NULL;
-	free(stream->memory);
+	if (stream->memory)
+		munmap(stream->memory, stream->memory_bytes);
 	free(stream->slot);
 	stream->memory = NULL;
 	stream->slot = NULL;

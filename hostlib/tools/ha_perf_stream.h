@@ -22,10 +22,18 @@ struct ha_message {
 	uint64_t hash;  /* hash of the elements that follow the header; 0: a pattern follows */
 };
 
+/* The memory of a stream's buffers. Without a GPU, memory of the host stands for that of a GPU. */
+enum ha_stream_memory {
+	HA_STREAM_HOST,
+	HA_STREAM_GPU,    /* registered as a GPU's, by its address */
+	HA_STREAM_DMABUF, /* registered as a GPU's, by a dma-buf of /dev/udmabuf */
+};
+
 struct ha_stream_opts {
 	unsigned int group, in_flight;
 	uint64_t limit_ms;
 	bool check, flush, optional;
+	enum ha_stream_memory memory;
 	bool elements; /* messages carry the elements of a vector (mode ring), not a pattern */
 };
 
@@ -57,6 +65,7 @@ struct ha_stream {
 	/* registration of each piece of the slots; NULL: not registered */
 	void *mhandle[HA_STREAM_PIECES];
 	uint8_t *memory;
+	size_t memory_bytes;
 	size_t stride; /* bytes of one message's buffer, with the guard behind it */
 	size_t max_bytes;
 	/* Number of groups that have buffers. It is twice in_flight, so that each buffer stays

@@ -165,4 +165,15 @@ void fake_verbs_wait_in_rtr(bool wait);
 void fake_verbs_wait_for_peer(int device);
 unsigned int fake_verbs_waiting_in_rtr(void);
 
+/*
+ * Memory of a GPU, of which there is one range at a time. Its bytes are in the file `fd`, a memfd,
+ * and the program need not have them at its addresses. Without peer_memory ibv_reg_mr() rejects the
+ * range. A dma-buf may be any file that can be mapped, and udmabuf's can. A write to such memory
+ * stays in the device, as in a queue of a PCI switch. It is carried out when the device
+ * reads from such memory, or when a registration of such memory ends.
+ */
+void fake_verbs_gpu(void *addr, size_t bytes, int fd, bool peer_memory);
+/* The number of writes to GPU memory that are still in a device. */
+unsigned int fake_verbs_unflushed(unsigned int device);
+
 #endif

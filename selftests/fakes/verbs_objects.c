@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "selftests/fakes/verbs_priv.h"
 
@@ -30,6 +32,17 @@ struct fake_verbs_mr {
 	/* must be the first member, because pointers to it are cast to this struct */
 	struct ibv_mr ibv;
 	int access;
+	/* a mapping of the registered memory of a GPU, and its size; NULL: memory of the host */
+	uint8_t *gpu;
+	size_t mapped_bytes;
+};
+
+/* A write to GPU memory that is still in its device. */
+struct fake_verbs_late {
+	struct fake_verbs_late *next;
+	void *to;
+	uint32_t bytes;
+	uint8_t data[];
 };
 
 pthread_mutex_t fake_verbs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -381,8 +394,75 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+static struct {
+	uint8_t *addr;
+	size_t bytes;
+	int fd;
+	bool peer_memory;
+} gpu;
+
+void fake_verbs_gpu(void *addr, size_t bytes, int fd, bool peer_memory)
+{
+	lock();
+	gpu.addr = addr;
+	gpu.bytes = bytes;
+	gpu.fd = fd;
+	gpu.peer_memory = peer_memory;
+	unlock();
+}
+
+static bool is_on_gpu(const void *addr, size_t length)
+{
+	const uint8_t *at = addr;
+
+	return at < gpu.addr + gpu.bytes && at + length > gpu.addr;
+}
+
+/* Maps length bytes of a file for a registration. Returns false with errno if the file is none, is
+ * too short, or cannot be mapped. */
+static bool map_file(struct fake_verbs_mr *mr, int fd, uint64_t offset, size_t length)
+{
+	const uint64_t page = sysconf(_SC_PAGESIZE), from = offset / page * page;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	if (offset + length > (uint64_t)st.st_size) {
+		errno = EINVAL;
+		return false;
+	}
+	mr->mapped_bytes = offset + length - from;
+	mr->gpu = mmap(NULL, mr->mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, from);
+	if (mr->gpu == MAP_FAILED)
+		return false;
+	mr->gpu += offset - from;
+	return true;
+}
+
+/* Maps the memory of a registration if that is a GPU's. Returns false with errno if the device
+ * cannot register it. */
+static bool map_gpu(struct fake_verbs_mr *mr, enum fake_verbs_call call, int fd, uint64_t offset)
+{
+	const uint64_t page = sysconf(_SC_PAGESIZE);
+	const uint8_t *addr = mr->ibv.addr;
+
+	if (call == FAKE_VERBS_REG_DMABUF) {
+		/* the kernel maps whole pages, too */
+		if (offset % page == (uintptr_t)addr % page)
+			return map_file(mr, fd, offset, mr->ibv.length);
+		errno = EINVAL;
+		return false;
+	}
+	if (!is_on_gpu(addr, mr->ibv.length))
+		return true;
+	if (gpu.peer_memory && addr >= gpu.addr)
+		return map_file(mr, gpu.fd, addr - gpu.addr, mr->ibv.length);
+	errno = EFAULT;
+	return false;
+}
+
 static struct ibv_mr *make_mr(enum fake_verbs_call call, struct ibv_pd *pd, void *addr,
-			      size_t length, int access)
+			      size_t length, int access, int fd, uint64_t offset)
 {
 	struct fake_verbs_mr *mr = NULL;
 
@@ -393,7 +473,12 @@ static struct ibv_mr *make_mr(enum fake_verbs_call call, struct ibv_pd *pd, void
 		mr->ibv = (struct ibv_mr){
 			.context = pd->context, .pd = pd, .addr = addr, .length = length};
 		mr->ibv.lkey = mr->ibv.rkey = fake_verbs_number();
-		fake_verbs_put(mrs, &n_mrs, mr);
+		if (map_gpu(mr, call, fd, offset)) {
+			fake_verbs_put(mrs, &n_mrs, mr);
+		} else {
+			free(mr);
+			mr = NULL;
+		}
 	}
 	unlock();
 	return mr ? &mr->ibv : NULL;
@@ -401,45 +486,100 @@ static struct ibv_mr *make_mr(enum fake_verbs_call call, struct ibv_pd *pd, void
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return make_mr(FAKE_VERBS_REG_MR, pd, addr, length, access);
+	return make_mr(FAKE_VERBS_REG_MR, pd, addr, length, access, -1, 0);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
-	return make_mr(FAKE_VERBS_REG_MR, pd, addr, length, access);
+	return make_mr(FAKE_VERBS_REG_MR, pd, addr, length, access, -1, 0);
 }
 
-/* Registers the memory behind the descriptor, which is assumed to be mapped at iova. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access)
 {
-	return make_mr(FAKE_VERBS_REG_DMABUF, pd, (void *)(uintptr_t)iova, length, access);
+	return make_mr(FAKE_VERBS_REG_DMABUF, pd, (void *)(uintptr_t)iova, length, access, fd,
+		       offset);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibv)
 {
+	struct fake_verbs_mr *mr = (struct fake_verbs_mr *)ibv;
+	const uintptr_t page = sysconf(_SC_PAGESIZE);
+
 	lock();
 	fake_verbs_take_out(mrs, n_mrs, ibv);
+	if (mr->gpu) {
+		fake_verbs_flush_gpu(fake_verbs_dev_of(ibv->context));
+		munmap((void *)((uintptr_t)mr->gpu / page * page), mr->mapped_bytes);
+	}
 	free(ibv);
 	unlock();
 	return 0;
 }
 
-bool fake_verbs_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr,
-			  uint32_t length, int access)
+void *fake_verbs_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr, uint32_t length,
+		       int access, bool *on_gpu)
 {
 	const struct fake_verbs_mr *mr;
 	unsigned int i;
 
 	for (i = 0; i < n_mrs; i++) {
 		mr = mrs[i];
-		if (mr && mr->ibv.lkey == key && mr->ibv.context == ctx &&
-		    (mr->access & access) == access && addr >= (uintptr_t)mr->ibv.addr &&
-		    addr + length <= (uintptr_t)mr->ibv.addr + mr->ibv.length)
-			return true;
+		if (!mr || mr->ibv.lkey != key || mr->ibv.context != ctx ||
+		    (mr->access & access) != access || addr < (uintptr_t)mr->ibv.addr ||
+		    addr + length > (uintptr_t)mr->ibv.addr + mr->ibv.length)
+			continue;
+		if (on_gpu)
+			*on_gpu = mr->gpu;
+		return mr->gpu ? mr->gpu + (addr - (uintptr_t)mr->ibv.addr)
+			       : (void *)(uintptr_t)addr;
 	}
-	return false;
+	return NULL;
+}
+
+bool fake_verbs_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr,
+			  uint32_t length, int access)
+{
+	return fake_verbs_touch(ctx, key, addr, length, access, NULL);
+}
+
+void fake_verbs_write_gpu(struct fake_verbs_dev *dev, void *to, const void *from, uint32_t bytes)
+{
+	struct fake_verbs_late *late = calloc(1, sizeof(*late) + bytes);
+
+	late->to = to;
+	late->bytes = bytes;
+	memcpy(late->data, from, bytes);
+	if (dev->last_late)
+		dev->last_late->next = late;
+	else
+		dev->first_late = late;
+	dev->last_late = late;
+	dev->lates++;
+}
+
+void fake_verbs_flush_gpu(struct fake_verbs_dev *dev)
+{
+	struct fake_verbs_late *late;
+
+	while ((late = dev->first_late)) {
+		memcpy(late->to, late->data, late->bytes);
+		dev->first_late = late->next;
+		free(late);
+	}
+	dev->last_late = NULL;
+	dev->lates = 0;
+}
+
+unsigned int fake_verbs_unflushed(unsigned int device)
+{
+	unsigned int n;
+
+	lock();
+	n = fake_verbs_dev_number(device)->lates;
+	unlock();
+	return n;
 }
 
 void fake_verbs_set_ops(struct ibv_context *ctx)

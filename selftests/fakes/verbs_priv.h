@@ -20,6 +20,9 @@ struct fake_verbs_dev {
 	unsigned int ports;
 	unsigned int gid_index;
 	union ibv_gid gid;
+	/* writes to GPU memory that are still in the device, the oldest first */
+	struct fake_verbs_late *first_late, *last_late;
+	unsigned int lates;
 };
 
 struct request {
@@ -71,8 +74,15 @@ void fake_verbs_put(void *table, unsigned int *n, void *object);
 void fake_verbs_take_out(void *table, unsigned int n, const void *object);
 void fake_verbs_complete_send(struct fake_verbs_qp *qp, uint64_t number, enum ibv_wc_status status);
 void fake_verbs_complete_receive(struct fake_verbs_qp *qp, const struct ibv_wc *wc);
+/* Returns the place of registered memory that a request may access in this way, or NULL if its
+ * registration does not allow that. gpu: whether it is memory of a GPU; NULL: not asked. */
+void *fake_verbs_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr, uint32_t length,
+		       int access, bool *gpu);
 bool fake_verbs_may_touch(const struct ibv_context *ctx, uint32_t key, uint64_t addr,
 			  uint32_t length, int access);
+/* Keeps a write to GPU memory in the device, until fake_verbs_flush_gpu() carries it out. */
+void fake_verbs_write_gpu(struct fake_verbs_dev *dev, void *to, const void *from, uint32_t bytes);
+void fake_verbs_flush_gpu(struct fake_verbs_dev *dev);
 /* Does fake_verbs_fail_call() want this call to fail? If so, sets errno. */
 bool fake_verbs_call_fails(void);
 /* Returns 0, or the errno with which fake_verbs_refuse() or fake_verbs_fail_call() wants this call

@@ -98,16 +98,23 @@ static void take_receive(struct fake_verbs_qp *qp, const struct packet *p,
  * request without bytes needs no key. */
 static bool transfer(struct fake_verbs_qp *qp, const struct packet *p)
 {
-	void *theirs = (void *)(uintptr_t)p->wr.wr.rdma.remote_addr;
 	const bool read = p->wr.opcode == IBV_WR_RDMA_READ;
+	bool gpu = false;
+	void *theirs;
 
 	if (!p->bytes)
 		return true;
-	if (!fake_verbs_may_touch(qp->ibv.context, p->wr.wr.rdma.rkey, p->wr.wr.rdma.remote_addr,
-				  p->bytes,
-				  read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE))
+	theirs = fake_verbs_touch(qp->ibv.context, p->wr.wr.rdma.rkey, p->wr.wr.rdma.remote_addr,
+				  p->bytes, read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+				  &gpu);
+	if (!theirs)
 		return false;
-	place(read ? p->data : theirs, read ? theirs : p->data, p->bytes);
+	if (gpu && read)
+		fake_verbs_flush_gpu(qp->dev);
+	if (gpu && !read)
+		fake_verbs_write_gpu(qp->dev, theirs, p->data, p->bytes);
+	else
+		place(read ? p->data : theirs, read ? theirs : p->data, p->bytes);
 	return true;
 }
 
@@ -154,16 +161,16 @@ static struct packet packet_of(struct fake_verbs_qp *qp, uint64_t number)
 		.to = qp->peer_gid,
 		.number = number,
 		.wr = r->wr,
-		.data = copied ? r->copy : (uint8_t *)(uintptr_t)r->sge.addr,
+		.data = r->copy,
 		.bytes = r->sge.length,
 	};
 
-	if (!copied && p.bytes)
-		fake_verbs_must(
-			fake_verbs_may_touch(
-				qp->ibv.context, r->sge.lkey, r->sge.addr, r->sge.length,
-				r->wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0),
-			"memory of a request under way is not registered any more");
+	if (copied || !p.bytes)
+		return p;
+	p.data = fake_verbs_touch(qp->ibv.context, r->sge.lkey, r->sge.addr, r->sge.length,
+				  r->wr.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_LOCAL_WRITE : 0,
+				  NULL);
+	fake_verbs_must(p.data, "memory of a request under way is not registered any more");
 	return p;
 }
 

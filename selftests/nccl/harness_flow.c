@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "lib/base/clock.h"
@@ -121,15 +122,40 @@ bool flow_is_late(uint64_t began_at_ns)
 
 /* ---- a comm --------------------------------------------------------------------------------- */
 
-static struct ha_region *register_memory(struct ha_comm *comm, void *memory)
+#define BUFFER_BYTES (FLOW_DEPTH * (size_t)FLOW_MAX_BYTES)
+
+/* Makes and registers the buffers of an end. As NCCL does, it closes the descriptor of GPU memory
+ * at once. */
+static struct ha_region *make_buffers(struct ha_comm *comm, bool gpu, struct flow_buffers *buffers)
 {
+	const int fd = gpu ? memfd_create("gpu", MFD_CLOEXEC) : -1;
 	struct ha_region *region;
 	struct inc_err err;
 
-	if (ha_register(comm, memory, FLOW_DEPTH * FLOW_MAX_BYTES, HA_NCCL_PTR_HOST, -1, 0, &region,
-			&err))
+	buffers->memory = buffers->at = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(buffers->at, MAP_FAILED);
+	if (gpu) {
+		assert_int_equal(ftruncate(fd, BUFFER_BYTES), 0);
+		assert_int_equal(mprotect(buffers->at, BUFFER_BYTES, PROT_NONE), 0);
+		buffers->memory =
+			mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		assert_ptr_not_equal(buffers->memory, MAP_FAILED);
+	}
+	if (ha_register(comm, buffers->at, BUFFER_BYTES, gpu ? HA_NCCL_PTR_CUDA : HA_NCCL_PTR_HOST,
+			fd, 0, &region, &err))
 		fail_msg("%s", err.msg);
+	if (gpu)
+		close(fd);
 	return region;
+}
+
+static void free_buffers(struct flow_buffers *buffers)
+{
+	if (buffers->memory != buffers->at)
+		munmap(buffers->memory, BUFFER_BYTES);
+	if (buffers->at)
+		munmap(buffers->at, BUFFER_BYTES);
 }
 
 bool flow_try_to_connect(struct flow *flow)
@@ -155,10 +181,8 @@ bool flow_try_to_connect(struct flow *flow)
 		assert_false(flow_is_late(began_at_ns));
 		usleep(FLOW_POLL_US);
 	}
-	flow->out = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
-	flow->in = calloc(FLOW_DEPTH, FLOW_MAX_BYTES);
-	flow->out_region = register_memory(flow->send, flow->out);
-	flow->in_region = register_memory(flow->receive, flow->in);
+	flow->out_region = make_buffers(flow->send, flow->gpu, &flow->out);
+	flow->in_region = make_buffers(flow->receive, flow->gpu, &flow->in);
 	return true;
 }
 
@@ -177,8 +201,8 @@ void flow_disconnect(struct flow *flow)
 		ha_comm_close(flow->send);
 	if (flow->receive)
 		ha_comm_close(flow->receive);
-	free(flow->out);
-	free(flow->in);
+	free_buffers(&flow->out);
+	free_buffers(&flow->in);
 	if (flow->listener)
 		ha_listener_close(flow->listener);
 	*flow = (struct flow){0};
@@ -219,39 +243,73 @@ static void note_error(struct flow *flow, int *first, int error)
 		*first = error;
 }
 
+static size_t place_of(uint32_t number)
+{
+	return number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES;
+}
+
+/* Begins the flush of a complete receive. Returns whether the receive has to wait for it. */
+static bool flush(struct flow *flow, struct flow_message *message)
+{
+	void *at = flow->in.at + place_of(message->number);
+
+	message->flushing = true;
+	assert_int_equal(ha_iflush(flow->receive, 1, &at, &message->bytes, &flow->in_region,
+				   &message->request),
+			 0);
+	flow->n_flushes += message->request != NULL;
+	return message->request;
+}
+
+/* Returns whether the receive is over, with *error. */
+static bool test_receive(struct flow *flow, struct flow_message *message, int *error)
+{
+	bool done = false;
+
+	if (message->request) {
+		*error = ha_test(message->request, &done,
+				 message->flushing ? NULL : &message->bytes);
+		if (!done)
+			return false;
+		message->request = NULL;
+	}
+	if (*error || !flow->gpu || message->flushing)
+		return true;
+	return !flow->hold_flushes && !flush(flow, message);
+}
+
 static void step_receives(struct flow *flow)
 {
 	struct flow_message *message;
-	bool done;
-	int ret, bytes;
+	int ret;
 
 	while (flow->received < flow->asked) {
 		message = &flow->receiving[flow->received % FLOW_DEPTH];
-		ret = ha_test(message->request, &done, &bytes);
-		if (!done)
+		ret = 0;
+		if (!test_receive(flow, message, &ret))
 			break;
 		if (ret)
 			note_error(flow, &flow->receive_error, ret);
 		else
-			check_message(flow->in +
-					      message->number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES,
-				      message->number, bytes);
+			check_message(flow->in.memory + place_of(message->number), message->number,
+				      message->bytes);
 		flow->received++;
 	}
 	while (!flow->quiet && !flow->receive_error && flow->asked - flow->received < FLOW_DEPTH) {
 		const uint32_t number = flow->asked;
-		void *at = flow->in + number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES;
+		void *at = flow->in.at + place_of(number);
 		const size_t room = FLOW_MAX_BYTES;
 		const int tag = number % FLOW_TAGS;
 
 		message = &flow->receiving[number % FLOW_DEPTH];
-		memset(at, 0xee, sizeof(number));
+		memset(flow->in.memory + place_of(number), 0xee, sizeof(number));
 		ret = ha_irecv(flow->receive, 1, &at, &room, &tag, &flow->in_region,
 			       &message->request);
 		if (ret)
 			flow->receive_error = ret;
 		if (!message->request)
 			break;
+		message->flushing = false;
 		message->number = flow->asked++;
 	}
 }
@@ -277,12 +335,11 @@ static void step_sends(struct flow *flow)
 	while (!flow->send_error && flow->sent - flow->acknowledged < FLOW_DEPTH &&
 	       (!flow->quiet || flow->sent < flow->asked)) {
 		const uint32_t number = flow->sent;
-		void *at = flow->out + number % FLOW_DEPTH * (size_t)FLOW_MAX_BYTES;
 
 		message = &flow->sending[number % FLOW_DEPTH];
-		write_message(at, number);
-		ret = ha_isend(flow->send, at, bytes_of(number), number % FLOW_TAGS,
-			       flow->out_region, &message->request);
+		write_message(flow->out.memory + place_of(number), number);
+		ret = ha_isend(flow->send, flow->out.at + place_of(number), bytes_of(number),
+			       number % FLOW_TAGS, flow->out_region, &message->request);
 		if (ret)
 			flow->send_error = ret;
 		if (!message->request)
@@ -344,6 +401,16 @@ void flow_finish(struct flow *flow)
 		must_go_on(flow, "the last messages", began_at_ns);
 	}
 	flow->quiet = false;
+}
+
+void flow_until_landed(struct flow *flow)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	while (flow->acknowledged != flow->asked) {
+		flow_step(flow);
+		must_go_on(flow, "the last acknowledgements", began_at_ns);
+	}
 }
 
 void flow_until_logged(struct flow *flow, const char *text, unsigned int n)

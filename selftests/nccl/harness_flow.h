@@ -43,8 +43,16 @@ unsigned int flow_logged(const char *text);
 /* ---- a comm --------------------------------------------------------------------------------- */
 
 struct flow_message {
-	struct ha_request *request;
+	struct ha_request *request; /* the receive, and then its flush */
 	uint32_t number;
+	bool flushing;
+	int bytes; /* size that the receive has reported */
+};
+
+/* The buffers of an end. The plugin gets their addresses `at`. A GPU's memory is a memfd, which is
+ * not mapped there, and as `memory` the test sees what the GPU would see. */
+struct flow_buffers {
+	uint8_t *memory, *at;
 };
 
 struct flow {
@@ -52,7 +60,12 @@ struct flow {
 	struct ha_comm *send, *receive;
 	struct ha_region *out_region, *in_region;
 	/* buffers of the sender and the receiver, with room for FLOW_DEPTH messages each */
-	uint8_t *out, *in;
+	struct flow_buffers out, in;
+	/* The buffers are memory of a GPU, and each receive is flushed. Set before
+	 * flow_connect(). */
+	bool gpu;
+	bool hold_flushes;      /* receives that are complete wait before their flush */
+	unsigned int n_flushes; /* number of flushes that had to wait */
 	struct flow_message sending[FLOW_DEPTH], receiving[FLOW_DEPTH];
 	uint32_t sent, asked, acknowledged, received; /* counts of messages */
 	int send_error, receive_error;                /* first error of a send and of a receive */
@@ -73,6 +86,9 @@ void flow_step(struct flow *flow);
 void flow_receive(struct flow *flow, unsigned int n);
 /* Runs the flow until no request is in flight. */
 void flow_finish(struct flow *flow);
+/* Runs a quiet flow until all messages that were asked for have landed, even if the flow holds its
+ * flushes. */
+void flow_until_landed(struct flow *flow);
 /* Runs the flow until n lines of the plugin's log contain the text. */
 void flow_until_logged(struct flow *flow, const char *text, unsigned int n);
 

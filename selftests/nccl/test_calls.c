@@ -10,7 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -185,6 +187,113 @@ static void must_run(struct job *job, uint64_t groups)
 		fail_msg("version %u: %s", job->net.api, job->net.err.msg);
 }
 
+/* ---- GPU memory ----------------------------------------------------------------------------- */
+
+static void (*set_cuda)(bool context, bool dma_bufs, void (*to)(void *, size_t, int));
+static unsigned int (*cuda_allocations)(void);
+static bool peer_memory;
+
+static void declare_gpu(void *addr, size_t bytes, int fd)
+{
+	fake_verbs_gpu(addr, bytes, fd, peer_memory);
+}
+
+static void load_cuda(void)
+{
+	const char *build = getenv("INC_BUILD");
+	char path[PATH_MAX];
+	void *cuda;
+
+	snprintf(path, sizeof(path), "%s/selftests/nccl/libcuda.so.1", build ?: "build");
+	cuda = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!cuda)
+		fail_msg("%s", dlerror());
+	set_cuda = dlsym(cuda, "fake_cuda_set");
+	cuda_allocations = dlsym(cuda, "fake_cuda_allocations");
+}
+
+/* The memory that init has found that a device can register. */
+static int memory_of(unsigned int dev)
+{
+	struct ha_net_properties props;
+	struct job job;
+
+	job_begin(&job, VERSIONS - 1, 1);
+	if (ha_net_init(&job.net, log_line) || ha_net_properties(&job.net, (int)dev, &props))
+		fail_msg("%s", job.net.err.msg);
+	assert_int_equal(ha_net_finalize(&job.net), 0);
+	assert_true(!cuda_allocations || !cuda_allocations());
+	assert_int_equal(fake_verbs_objects(), 0);
+	return props.ptr_support;
+}
+
+#define REFUSE_ALL UINT_MAX
+
+/* Init tries which GPU memory the devices can register. NCCL reads the result in the properties. */
+static void trial(void **state)
+{
+	static const struct {
+		bool context, dma_bufs, peer_memory;
+		unsigned int refusals;
+		int support;
+	} cases[] = {
+		{false, true, true, 0, 0},
+		{true, true, true, 0, HA_NCCL_PTR_CUDA | HA_NCCL_PTR_DMABUF},
+		{true, true, false, 0, HA_NCCL_PTR_DMABUF},
+		{true, false, true, 0, HA_NCCL_PTR_CUDA},
+		{true, false, false, 0, 0},
+		{true, true, true, REFUSE_ALL, HA_NCCL_PTR_CUDA},
+		/* the first device, which is the second rail of another one, too */
+		{true, true, false, 1, 0},
+	};
+
+	/* without CUDA in the process */
+	assert_int_equal(memory_of(0), HA_NCCL_PTR_HOST);
+	load_cuda();
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		peer_memory = cases[i].peer_memory;
+		set_cuda(cases[i].context, cases[i].dma_bufs, declare_gpu);
+		fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, EOPNOTSUPP, cases[i].refusals);
+		assert_int_equal(memory_of(0), HA_NCCL_PTR_HOST | cases[i].support);
+		fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, 0, 0);
+	}
+	set_cuda(false, false, declare_gpu);
+}
+
+/* All versions with memory that is registered as a GPU's. */
+static void gpu_memory(void **state)
+{
+	struct job job;
+
+	for (unsigned int i = 0; i < VERSIONS; i++) {
+		job_begin(&job, i, 4);
+		job.opts.memory = HA_STREAM_GPU;
+		must_run(&job, GROUPS);
+		for (int end = 0; end < 2; end++)
+			assert_int_equal(ha_stream_check_unused(&job.end[end]), 0);
+		assert_true(job.net.calls[HA_NET_iflush].count >= GROUPS);
+		job_end(&job);
+	}
+}
+
+/* The same by dma-bufs, where the kernel has udmabuf. */
+static void dmabuf_memory(void **state)
+{
+	struct job job;
+	int err;
+
+	job_begin(&job, VERSIONS - 1, 4);
+	job.opts.memory = HA_STREAM_DMABUF;
+	err = job_run(&job, GROUPS);
+	if (err && strstr(job.net.err.msg, "/dev/udmabuf"))
+		print_message("# SKIP %s\n", job.net.err.msg);
+	else if (err)
+		fail_msg("%s", job.net.err.msg);
+	else
+		assert_int_equal(job.net.calls[HA_NET_regMrDmaBuf].count, 2);
+	job_end(&job);
+}
+
 /* ---- tests ---------------------------------------------------------------------------------- */
 
 static void every_version(void **state)
@@ -337,8 +446,14 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_version),    cmocka_unit_test(irecv_consumed_that_fails),
-		cmocka_unit_test(merge_that_fails), cmocka_unit_test(failover_without_a_listener),
+		/* the trial is first, because up to version 10 nothing closes the plugin */
+		cmocka_unit_test(trial),
+		cmocka_unit_test(gpu_memory),
+		cmocka_unit_test(dmabuf_memory),
+		cmocka_unit_test(every_version),
+		cmocka_unit_test(irecv_consumed_that_fails),
+		cmocka_unit_test(merge_that_fails),
+		cmocka_unit_test(failover_without_a_listener),
 		cmocka_unit_test(two_threads),
 	};
 

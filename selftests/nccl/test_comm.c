@@ -350,22 +350,22 @@ static int copy_of(int fd)
  * close-on-exec. */
 static void copy_of_gpu_memory(void **state)
 {
+	static uint8_t memory[4096] __attribute__((aligned(4096)));
 	const int fd = memfd_create("gpu", 0);
 	struct ha_region *region;
 	struct flow flow = {0};
-	struct inc_err err;
 	struct rlimit limit, none;
-	uint8_t memory[64];
+	struct inc_err err;
 	int copy, ret;
 
 	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, sizeof(memory)), 0);
 	flow_connect(&flow);
 	/* a path that is made later would need descriptors while their number is limited */
 	flow_until_logged(&flow, "stands by for epoch 1", 2);
 	assert_int_equal(copy_of(fd), -1);
-	assert_int_equal(ha_register(flow.receive, memory, sizeof(memory), HA_NCCL_PTR_CUDA, fd, 0,
-				     &region, &err),
-			 0);
+	assert_int_equal(
+		ha_register(flow.receive, memory, 64, HA_NCCL_PTR_CUDA, fd, 0, &region, &err), 0);
 	copy = copy_of(fd);
 	assert_true(copy > STDERR_FILENO);
 	assert_int_equal(fcntl(copy, F_GETFD), FD_CLOEXEC);
@@ -378,8 +378,7 @@ static void copy_of_gpu_memory(void **state)
 	assert_int_equal(close(copy), 0);
 	none = (struct rlimit){.rlim_cur = copy, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	ret = ha_register(flow.receive, memory, sizeof(memory), HA_NCCL_PTR_CUDA, fd, 0, &region,
-			  &err);
+	ret = ha_register(flow.receive, memory, 64, HA_NCCL_PTR_CUDA, fd, 0, &region, &err);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	assert_int_equal(ret, -EMFILE);
 	assert_non_null(strstr(err.msg, "descriptor"));
@@ -499,6 +498,8 @@ static void receiver_lingers(void **state)
 	}
 	ha_deregister(flow.receive, flow.in_region);
 	ha_comm_close(flow.receive);
+	flow.in_region = NULL;
+	flow.receive = NULL;
 	while (flow.acknowledged != flow.sent) {
 		bool done;
 		int bytes;
@@ -511,11 +512,7 @@ static void receiver_lingers(void **state)
 		usleep(FLOW_POLL_US);
 	}
 	fake_verbs_faults(FLOW_SENDER(0), 0);
-	ha_deregister(flow.send, flow.out_region);
-	ha_comm_close(flow.send);
-	free(flow.out);
-	free(flow.in);
-	ha_listener_close(flow.listener);
+	flow_disconnect(&flow);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, flow_open, flow_close)

@@ -146,10 +146,10 @@ static void too_large(void **state)
 
 	flow_connect(&flow);
 	/* the buffer is smaller than the receive's size, but nothing will be written there */
-	in = flow.in;
+	in = flow.in.at;
 	assert_int_equal(ha_irecv(flow.receive, 1, &in, &room, &tag, &flow.in_region, &receive), 0);
 	while (!ret && !send) {
-		ret = ha_isend(flow.send, flow.out, room, tag, flow.out_region, &send);
+		ret = ha_isend(flow.send, flow.out.at, room, tag, flow.out_region, &send);
 		assert_false(flow_is_late(began_at_ns));
 	}
 	assert_int_equal(ret, -EMSGSIZE);

@@ -405,15 +405,15 @@ static void taken_back_in_use(void **state)
 	flow_connect(&flow);
 	flow_receive(&flow, 100);
 	flow_finish(&flow);
-	for (in = flow.in; !receive; assert_false(flow_is_late(began_at_ns)))
+	for (in = flow.in.at; !receive; assert_false(flow_is_late(began_at_ns)))
 		assert_int_equal(
 			ha_irecv(flow.receive, 1, &in, &room, &tag, &flow.in_region, &receive), 0);
 	ha_deregister(flow.receive, flow.in_region);
 	flow.in_region = NULL;
-	memset(flow.in, 0xee, room);
+	memset(flow.in.memory, 0xee, room);
 	/* the description of the receive may reach the sender before the end of the comm does */
 	for (; !ret && !send; assert_false(flow_is_late(began_at_ns)))
-		ret = ha_isend(flow.send, flow.out, room, tag, flow.out_region, &send);
+		ret = ha_isend(flow.send, flow.out.at, room, tag, flow.out_region, &send);
 	for (; send && !done; assert_false(flow_is_late(began_at_ns)))
 		ret = ha_test(send, &done, NULL);
 	assert_true(ret < 0);
@@ -421,7 +421,7 @@ static void taken_back_in_use(void **state)
 		ret = ha_test(receive, &done, NULL);
 	assert_int_equal(ret, -ECANCELED);
 	for (size_t i = 0; i < room; i++)
-		assert_int_equal(flow.in[i], 0xee);
+		assert_int_equal(flow.in.memory[i], 0xee);
 	flow_disconnect(&flow);
 }
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Memory registered with devices (hostlib/nccl/memory.h); the devices are fakes. */
+/*
+ * Memory registered with devices (hostlib/nccl/memory.h), and comms whose memory is a GPU's. The
+ * devices are fakes, and the memory of the GPU is a memfd. Data that a device has written there are
+ * not visible before a flush.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,15 +12,22 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include "hostlib/nccl/memory.h"
+#include <unistd.h>
+#include "hostlib/nccl/comm_priv.h"
+#include "lib/base/clock.h"
 #include "lib/rdma/inventory.h"
 #include "selftests/fakes/verbs.h"
+#include "selftests/nccl/harness_flow.h"
 
-#define HOST  1 /* NCCL_PTR_HOST */
-#define GPU   2 /* NCCL_PTR_CUDA */
+#define HOST  HA_NCCL_PTR_HOST
+#define GPU   HA_NCCL_PTR_CUDA
 #define BYTES (16 * 4096ul)
 
 static struct inc_rdma_inventory *inventory;
@@ -108,25 +119,84 @@ static void empty_memory_has_keys(void **state)
 	ha_region_release(&r);
 }
 
+static int memfd_of(size_t bytes)
+{
+	const int fd = memfd_create("gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	return fd;
+}
+
+static void must_fail(struct ha_region *region, int error)
+{
+	err.msg[0] = '\0';
+	assert_int_equal(ha_region_register(region, caches, rails, 0, &err), error);
+	assert_true(err.msg[0]);
+	assert_int_equal(ha_region_lkey(region, 0), 0);
+}
+
 static void memory_of_a_gpu(void **state)
 {
-	struct ha_region r = region_of(0, BYTES, GPU, 7), plain = region_of(0, BYTES, GPU, -1);
+	const int fd = memfd_of(BYTES);
+	struct ha_region r = region_of(0, BYTES, GPU, fd), plain = region_of(0, BYTES, GPU, -1);
 
 	add(&r, 0);
 	assert_non_null(r.own[0]);
 	assert_null(r.mr[0]);
 	ha_region_release(&r);
 	assert_int_equal(fake_verbs_objects(), 0); /* the registration was not retained */
+	fake_verbs_gpu(memory, BYTES, fd, true);
+	add(&plain, 0);
 	add(&plain, 1);
 	assert_non_null(plain.own[1]);
+	ha_region_release_rail(&plain, 1);
+	assert_int_equal(fake_verbs_objects(), 1);
 	ha_region_release(&plain);
 	assert_int_equal(fake_verbs_objects(), 0);
 	/* neither dma-buf nor a kernel module supports the GPU's memory */
 	fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, EOPNOTSUPP, 1);
-	assert_int_equal(ha_region_register(&r, caches, rails, 0, &err), -EOPNOTSUPP);
-	fake_verbs_refuse(FAKE_VERBS_REG_MR, EFAULT, 1);
-	assert_int_equal(ha_region_register(&plain, caches, rails, 0, &err), -EOPNOTSUPP);
-	assert_int_equal(ha_region_lkey(&plain, 0), 0);
+	must_fail(&r, -EOPNOTSUPP);
+	fake_verbs_gpu(memory, BYTES, fd, false);
+	must_fail(&plain, -EOPNOTSUPP);
+	/* the dma-buf is shorter than the region, begins elsewhere in a page, or is none */
+	r.bytes++;
+	must_fail(&r, -EINVAL);
+	r.bytes = 4096;
+	r.dmabuf_offset = 1;
+	must_fail(&r, -EINVAL);
+	close(fd);
+	r.dmabuf_offset = 0;
+	must_fail(&r, -EBADF);
+	/* a network interface has no access */
+	r.dmabuf_fd = -1;
+	assert_int_equal(
+		ha_region_register(&r, caches, &(struct ha_rail){.interface = "eth0"}, 0, &err),
+		-EOPNOTSUPP);
+	fake_verbs_gpu(NULL, 0, -1, false);
+}
+
+/* A dma-buf of the kernel, which has memory of the host behind it. */
+static void memory_of_udmabuf(void **state)
+{
+	const int fd = memfd_of(BYTES), udmabuf = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	struct udmabuf_create create = {.memfd = fd, .flags = UDMABUF_FLAGS_CLOEXEC, .size = BYTES};
+	struct ha_region r = region_of(0, BYTES, GPU, -1);
+
+	if (udmabuf < 0) {
+		print_message("# SKIP /dev/udmabuf: %s\n", strerror(errno));
+		close(fd);
+		return;
+	}
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	r.dmabuf_fd = ioctl(udmabuf, UDMABUF_CREATE, &create);
+	assert_true(r.dmabuf_fd >= 0);
+	add(&r, 0);
+	add(&r, 1);
+	ha_region_release(&r);
+	close(r.dmabuf_fd);
+	close(udmabuf);
+	close(fd);
 }
 
 static void a_refusal(void **state)
@@ -205,14 +275,318 @@ static int nothing_is_left(void **state)
 	return 0;
 }
 
-int main(void)
+/* ---- comms with GPU memory ------------------------------------------------------------------- */
+
+static bool is_registered(struct ha_comm *comm, const struct ha_region *region, unsigned int rail)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_machine, nothing_is_left)
+	bool registered;
+
+	pthread_mutex_lock(&comm->lock);
+	registered = ha_comm_is_registered(region, rail);
+	pthread_mutex_unlock(&comm->lock);
+	return registered;
+}
+
+/* Data that have landed in GPU memory are there after their flush, and not before. */
+static void flushes(void **state)
+{
+	struct flow flow = {.gpu = true};
+	const uint64_t began_at_ns = inc_now_ns();
+
+	flow_connect(&flow);
+	flow_receive(&flow, 2000);
+	flow_finish(&flow);
+	flow.hold_flushes = true;
+	while (fake_verbs_unflushed(FLOW_RECEIVER(0)) < FLOW_DEPTH) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	flow.hold_flushes = false;
+	flow_finish(&flow);
+	assert_int_equal(fake_verbs_unflushed(FLOW_RECEIVER(0)), 0);
+	assert_true(flow.n_flushes >= 2000);
+	assert_int_equal(flow_logged("a flush through"), 0);
+	flow_disconnect(&flow);
+}
+
+/* Nothing has to be flushed: the buffers are empty or of the host, or have been flushed already. */
+static void nothing_to_flush(void **state)
+{
+	struct flow flow = {.gpu = true}, host = {0};
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_request *request;
+	int none = 0, some = 8;
+	void *at;
+	bool done;
+
+	flow_connect(&flow);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	at = flow.in.at;
+	assert_int_equal(ha_iflush(flow.receive, 1, &at, &none, &flow.in_region, &request), 0);
+	assert_null(request);
+	assert_int_equal(ha_iflush(flow.receive, 0, NULL, NULL, NULL, &request), 0);
+	assert_null(request);
+	assert_int_equal(ha_iflush(flow.receive, 1, &at, &some, &flow.in_region, &request), 0);
+	for (done = false; !done; assert_false(flow_is_late(began_at_ns)))
+		assert_int_equal(ha_test(request, &done, NULL), 0);
+	flow_connect(&host);
+	at = host.in.at;
+	assert_int_equal(ha_iflush(host.receive, 1, &at, &some, &host.in_region, &request), 0);
+	assert_null(request);
+	flow_disconnect(&host);
+	flow_disconnect(&flow);
+}
+
+/* Runs a flow through a failover while receives are complete and not flushed, and back again. */
+static void leave_rail(unsigned int device, unsigned int faults, bool port)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow); /* a flush under way would flush what lands now, too */
+	flow.hold_flushes = true;
+	while (!fake_verbs_unflushed(FLOW_RECEIVER(0)))
+		flow_step(&flow);
+	if (port)
+		fake_verbs_port(device, false);
+	fake_verbs_faults(device, faults);
+	flow.hold_flushes = false;
+	flow_until_failover(&flow, 1);
+	flow_receive(&flow, 100);
+	assert_int_equal(fake_verbs_unflushed(FLOW_RECEIVER(0)), 0);
+	fake_verbs_faults(device, 0);
+	fake_verbs_let_go(device);
+	if (port)
+		fake_verbs_port(device, true);
+	/* the first rail flushes again, after its port has been down */
+	flow_until_standby(&flow, 0, 2);
+	flow_receive(&flow, 100);
+	fake_verbs_faults(FLOW_SENDER(1), FAKE_VERBS_CUT);
+	flow_until_failover(&flow, 2);
+	flow_receive(&flow, 100);
+	fake_verbs_faults(FLOW_SENDER(1), 0);
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+static void sender_cut(void **state)
+{
+	leave_rail(FLOW_SENDER(0), FAKE_VERBS_CUT, false);
+	assert_int_equal(flow_logged("a flush through"), 0);
+}
+
+/* The READ to oneself gets lost with the port, so the rail's registrations have to end. */
+static void receiver_cut(void **state)
+{
+	leave_rail(FLOW_RECEIVER(0), FAKE_VERBS_CUT, false);
+	assert_true(flow_logged("a flush through fake2 has failed") > 0);
+}
+
+static void receiver_port_down(void **state)
+{
+	leave_rail(FLOW_RECEIVER(0), 0, true);
+	assert_true(flow_logged("a flush through fake2 has failed") > 0);
+}
+
+static void acks_lost(void **state)
+{
+	leave_rail(FLOW_SENDER(0), FAKE_VERBS_LOSE_ACKS_IN, false);
+	assert_int_equal(flow_logged("a flush through"), 0);
+}
+
+/* A flush on the path in use fails, so the comm leaves that path. */
+static void loop_breaks(void **state)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	flow.hold_flushes = true;
+	while (flow.asked - flow.received < FLOW_DEPTH)
+		flow_step(&flow);
+	flow_until_landed(&flow);
+	flow.hold_flushes = false;
+	fake_verbs_refuse(FAKE_VERBS_POST_WRITE, ENOMEM, 1);
+	flow_until_logged(&flow, "a flush through fake2 has failed: Cannot allocate memory", 1);
+	flow_until_failover(&flow, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* Another request makes the comm leave the path, while data of complete receives are unflushed. */
+static void left_before_the_flush(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_request *request = NULL;
+	struct flow flow = {.gpu = true};
+	const int tag = FLOW_TAGS;
+	const size_t bytes = 8;
+	void *at;
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	flow.hold_flushes = true;
+	while (flow.asked - flow.received < FLOW_DEPTH)
+		flow_step(&flow);
+	flow_until_landed(&flow);
+	at = flow.in.at;
+	fake_verbs_refuse(FAKE_VERBS_POST_WRITE, ENOMEM, 1);
+	while (!request) {
+		assert_int_equal(
+			ha_irecv(flow.receive, 1, &at, &bytes, &tag, &flow.in_region, &request), 0);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	flow_until_failover(&flow, 1);
+	flow.hold_flushes = false;
+	flow_receive(&flow, 100);
+	assert_int_equal(flow_logged("a flush through"), 0);
+	flow_disconnect(&flow);
+}
+
+/* Without a second rail a comm whose flush fails ends, because its data may not be there. */
+static void loop_breaks_on_a_single_path(void **state)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	flow.hold_flushes = true;
+	while (flow.asked - flow.received < FLOW_DEPTH)
+		flow_step(&flow);
+	flow_until_landed(&flow);
+	flow.hold_flushes = false;
+	fake_verbs_refuse(FAKE_VERBS_POST_WRITE, ENOMEM, 1);
+	flow_until_failed(&flow);
+	flow_disconnect(&flow);
+}
+
+/* The port of the rail in use loses its address when NCCL registers memory, so that this rail can
+ * have no loop. The other rail has one, and NCCL notices nothing. */
+static void registered_without_an_address(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const int fd = memfd_of(4096);
+	struct ha_region *region;
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_logged(&flow, "stands by for epoch 1", 2);
+	fake_verbs_refuse(FAKE_VERBS_TO_RTR, EADDRNOTAVAIL, 1);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
+	assert_int_equal(fake_verbs_refusals_left(FAKE_VERBS_TO_RTR), 0);
+	while (!is_registered(flow.receive, region, 1)) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_false(is_registered(flow.receive, region, 0));
+	ha_deregister(flow.receive, region);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
+static void loop_refused(void **state)
+{
+	const int fd = memfd_of(4096);
+	struct flow flow = {0};
+	struct ha_region *region;
+
+	flow_connect(&flow);
+	flow_until_logged(&flow, "stands by for epoch 1", 2);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 1);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), -ENOMEM);
+	assert_non_null(strstr(err.msg, "fake2/1: queue pair: "));
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
+	ha_deregister(flow.receive, region);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
+static void flushes_disabled(void **state)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow.hold_flushes = true;
+	while (!fake_verbs_unflushed(FLOW_RECEIVER(0)))
+		flow_step(&flow);
+	assert_null(flow.receive->loop[0]);
+	flow_disconnect(&flow);
+}
+
+/* memory for tests that register it and do not use it */
+static int open_flow(void **state)
+{
+	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED || flow_open(state);
+}
+
+static int close_flow(void **state)
+{
+	munmap(memory, BYTES);
+	return flow_close(state);
+}
+
+static int open_single(void **state)
+{
+	setenv("HA_NCCL_ENABLE_BACKUP", "0", 1);
+	return open_flow(state);
+}
+
+static int open_disabled(void **state)
+{
+	setenv("NCCL_GDR_FLUSH_DISABLE", "1", 1);
+	return open_flow(state);
+}
+
+static int close_settings(void **state)
+{
+	unsetenv("HA_NCCL_ENABLE_BACKUP");
+	unsetenv("NCCL_GDR_FLUSH_DISABLE");
+	return close_flow(state);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(name)           cmocka_unit_test_setup_teardown(name, open_machine, nothing_is_left)
+#define COMM(name)           cmocka_unit_test_setup_teardown(name, open_flow, close_flow)
+#define WITH(name, settings) cmocka_unit_test_setup_teardown(name, open_##settings, close_settings)
 	const struct CMUnitTest tests[] = {
-		TEST(rail_by_rail),    TEST(comms_share), TEST(empty_memory_has_keys),
-		TEST(memory_of_a_gpu), TEST(a_refusal),   TEST(many_comms_at_once),
+		TEST(rail_by_rail),
+		TEST(comms_share),
+		TEST(empty_memory_has_keys),
+		TEST(memory_of_a_gpu),
+		TEST(memory_of_udmabuf),
+		TEST(a_refusal),
+		TEST(many_comms_at_once),
+		COMM(flushes),
+		COMM(nothing_to_flush),
+		COMM(sender_cut),
+		COMM(receiver_cut),
+		COMM(receiver_port_down),
+		COMM(acks_lost),
+		COMM(loop_breaks),
+		COMM(left_before_the_flush),
+		COMM(registered_without_an_address),
+		COMM(loop_refused),
+		WITH(loop_breaks_on_a_single_path, single),
+		WITH(flushes_disabled, disabled),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("region", tests, NULL, NULL);
 }
