@@ -68,6 +68,9 @@ static const struct inc_field settings_fields[] = {
 	{"metrics", INC_WORD, INC_OPTIONAL, SETTING(metrics), .what = "an address",
 	 .given = offsetof(struct inc_settings, metrics_given),
 	 .text = "where figures are read over HTTP; absent: nowhere"},
+	{"verbs", INC_MAP, INC_OPTIONAL, SETTING(verbs), .of = &inc_verbs_schema,
+	 .given = offsetof(struct inc_settings, verbs_given),
+	 .text = "settings of queue pairs in termination mode, where a connection lacks them"},
 };
 static const struct inc_schema settings_schema = INC_SCHEMA(struct inc_settings, settings_fields);
 
@@ -239,6 +242,8 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 				      c.communicator, inc_most_children(cm->mode));
 	if (inc_conn_conf_settle(&c, cm, INC_FILE_ONLY, &why))
 		return inc_yaml_error(node, err, "%.200s", why.msg);
+	if (cm->mode == INC_TERMINATION)
+		inc_conn_conf_add_verbs(&c, &conf->settings.verbs);
 	ret = check_unique(node, conf, cm, &c, err);
 	if (!ret)
 		cm->conn[cm->n_conns++] = c;

@@ -64,6 +64,9 @@ struct inc_settings {
 	uint32_t poll_us; /* longest time that such a thread polls before it sleeps */
 	bool metrics_given;
 	char metrics[INC_METRICS_ADDR_LEN]; /* address at which metrics are served over HTTP */
+	/* settings of queue pairs of the file's connections that do not have them */
+	bool verbs_given;
+	struct inc_verbs_conf verbs;
 };
 
 struct inc_switch_conf {

@@ -208,6 +208,9 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 			   (json_int_t)c->own.qpn, "error", (int)c->error, "state",
 			   health[c->health]);
 	json_object_set_new(object, "reason", json_string(c->reason ?: ""));
+	if (inc_verbs_conf_any(&c->verbs))
+		json_object_set_new(object, "verbs",
+				    inc_schema_print(&inc_verbs_schema, INC_FILE_ONLY, &c->verbs));
 	inc_figures_add_conn(c, object);
 	return object;
 }

@@ -66,6 +66,8 @@ void inc_settings_merge(struct inc_settings *s, const struct inc_settings *more)
 		s->metrics_given = more->metrics_given;
 		strcpy(s->metrics, more->metrics);
 	}
+	inc_verbs_conf_complete(&s->verbs, &more->verbs);
+	s->verbs_given |= more->verbs_given;
 }
 
 void inc_settings_complete(struct inc_settings *s)

@@ -56,6 +56,25 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 	return (can & want) == want;
 }
 
+/* Warns of an older switch, which ignores the topology's settings of queue pairs. */
+static void check_verbs(const struct inc_core_switch *sw)
+{
+	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
+	const struct inc_core_engine *can = &sw->engines[INC_TERMINATION];
+	char text[INC_VERBS_CONF_TEXT];
+
+	for (unsigned int p = 0; can->there && !can->verbs && p < topo->n_live_ports; p++) {
+		const struct inc_topo_port *port = &topo->ports[p];
+
+		if (!inc_verbs_conf_any(&port->verbs))
+			continue;
+		inc_warn("switch %s is older than this controller and ignores 'verbs' of its ports "
+			 "in the topology (%s: %s): update inc-switchd there",
+			 inc_switch_name(sw), port->name, inc_verbs_conf_text(&port->verbs, text));
+		return;
+	}
+}
+
 /* Reads the modes that a switch supports. If its hello has no engines, the switch supports
  * passthrough mode only, and the limits of that mode are in the hello itself. */
 void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_hello *said)
@@ -77,8 +96,10 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 		can->rto_min_ms = engine->rto_min_ms;
 		can->cpus = engine->cpus;
 		can->floats = engine->mode == INC_TERMINATION && adds_floats(engine);
+		can->verbs = engine->verbs;
 		take_endpoints(sw, engine);
 	}
+	check_verbs(sw);
 }
 
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,

@@ -120,12 +120,13 @@ void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *t
 
 /* Fills in both ends of a connection for a switch's configuration. The peer's numbers are left out
  * if the peer is a switch that has not chosen them yet. */
-static void set_ends(const struct inc_route_end *own, struct in_addr own_ip,
+static void set_ends(const struct inc_route_end *own, const struct inc_topo_port *port,
 		     const struct inc_route_end *peer, struct in_addr peer_ip,
 		     struct inc_conn_conf *c)
 {
+	strcpy(c->port, port->name);
 	c->own = own->end;
-	c->own.ip = own_ip.s_addr;
+	c->own.ip = port->ip.s_addr;
 	c->has_own_psn = true;
 	if (!own->open && !c->own.udp_port)
 		c->own.udp_port = INC_ROCE_UDP_PORT;
@@ -136,9 +137,20 @@ static void set_ends(const struct inc_route_end *own, struct in_addr own_ip,
 		c->peer.udp_port = INC_ROCE_UDP_PORT;
 }
 
-static void host_connection(const struct inc_route_comm *comm, const struct inc_topo_port *port,
-			    unsigned int rank, struct inc_conn_conf *c)
+/* Fills in the settings of the queue pair. Only the port of a switch in termination mode has one.
+ */
+static void set_verbs(const struct inc_tree_node *node, const struct inc_topo_port *port,
+		      struct inc_conn_conf *c)
 {
+	if (node->mode == INC_TERMINATION)
+		inc_conn_conf_add_verbs(c, &port->verbs);
+}
+
+static void host_connection(const struct inc_route_comm *comm, const struct inc_tree_node *node,
+			    const struct inc_tree_child *child, struct inc_conn_conf *c)
+{
+	const struct inc_topo_port *port = &comm->topo->switches[node->sw].ports[child->port];
+	const unsigned int rank = child->rank;
 	const struct inc_route_member *member = comm->member(comm->arg, rank);
 
 	*c = (struct inc_conn_conf){
@@ -146,8 +158,8 @@ static void host_connection(const struct inc_route_comm *comm, const struct inc_
 		.pkey = member->pkey,
 		.udp_csum = member->udp_csum,
 	};
-	set_ends(&member->peer, port->ip, &member->own, comm->topo->hosts[member->host].ip, c);
-	strcpy(c->port, port->name);
+	set_ends(&member->peer, port, &member->own, comm->topo->hosts[member->host].ip, c);
+	set_verbs(node, port, c);
 }
 
 /* Fills in the connection between a node and its parent, seen from the node (up) or from the
@@ -169,16 +181,15 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 		.has_peer_mac = mac,
 		.pkey = INC_PKEY_DEFAULT,
 	};
-	set_ends(ends[!up], own->ip, ends[up], peer->ip, c);
+	set_ends(ends[!up], own, ends[up], peer->ip, c);
 	if (mac)
 		memcpy(c->peer_mac, mac, sizeof(c->peer_mac));
-	strcpy(c->port, own->name);
+	set_verbs(up ? node : parent, own, c);
 }
 
 int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct inc_comm_conf *conf)
 {
 	const struct inc_tree_node *node = &comm->tree->nodes[n];
-	const struct inc_topo_switch *sw = &comm->topo->switches[node->sw];
 
 	conf->communicator = comm->communicator;
 	conf->root = node->parent < 0;
@@ -199,7 +210,7 @@ int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct i
 		struct inc_conn_conf *c = &conf->conn[conf->n_conns++];
 
 		if (!child->to_switch) {
-			host_connection(comm, &sw->ports[child->port], child->rank, c);
+			host_connection(comm, node, child, c);
 			inc_tree_child_ranks(comm->tree, child, &c->ranks);
 			c->has_ranks = c->has_machine = c->is_machine =
 				inc_ranks_count(&c->ranks) > 1;

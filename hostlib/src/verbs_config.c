@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/src/endpoint.h"
+#include "lib/conf/comm_conf.h"
 
 /* Default ACK timeout of verbs: 0.54 s per try, 3.8 s in all. The switch acknowledges a
  * contribution as soon as it has stored it, whatever the other ranks do. So silence means a lost
@@ -18,6 +19,7 @@ static const struct inc_channel_verbs_settings defaults = {
 	.rnr_retry = 6,
 	.min_rnr_timer = 12,
 	.hop_limit = 64,
+	.max_rd_atomic = 1,
 	.port_down_ms = 2000,
 	.cache_mib = 1024,
 };
@@ -27,24 +29,16 @@ static const struct {
 	size_t offset;
 	long min, max;
 } numbers[] = {
-#define N(field, min, max)                                                           \
-	{                                                                            \
-#field, offsetof(struct inc_channel_verbs_settings, field), min, max \
-	}
-	N(port, 0, 255),
-	N(gid_index, 0, 255),
-	N(timeout, 1, 31), /* 0 is not allowed, because it means no timeout at all */
-	N(retry_cnt, 0, 7),
-	N(rnr_retry, 0, 6),
-	N(min_rnr_timer, 0, 31),
-	N(sl, 0, 15),
-	N(traffic_class, 0, 255),
-	N(hop_limit, 1, 255),
-	N(flow_label, 0, 0xfffff),
-	N(pkey_index, 0, 65535),
-	N(port_down_ms, 0, 600000),
-	N(cache_mib, 0, 1 << 20),
+/* clang-format off */
+#define N(field, min, max, text) \
+	{#field, offsetof(struct inc_channel_verbs_settings, field), min, max},
+	INC_VERBS_SHARED_KEYS(N)
+	N(port, 0, 255, )
+	N(rnr_retry, 0, 6, )
+	N(port_down_ms, 0, 600000, )
+	N(cache_mib, 0, 1 << 20, )
 #undef N
+	/* clang-format on */
 };
 
 static int set(struct inc_channel_verbs_settings *config, const char *from, const char *key,

@@ -38,6 +38,7 @@ struct inc_udp_send {
 	unsigned int iovs;
 	/* length of each packet but the last, which may be shorter; 0: the send is one packet */
 	uint16_t segment_bytes;
+	uint8_t tos; /* TOS byte of the packets; 0: that of the socket */
 };
 
 /* A received datagram. It has packets of `step` bytes each, of which the last may be shorter. */

@@ -39,7 +39,7 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* Bytes for the control messages of one datagram. That of a send has the length of its segments and
  * its source address. That of a received datagram has the same length and where it has arrived. */
-#define CONTROL_BYTES (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
+#define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -138,6 +138,7 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 	for (i = 0; i < n; i++) {
 		const struct inc_udp_send *s = &sends[i];
 		const struct in_pktinfo info = {.ipi_spec_dst.s_addr = s->source};
+		const int tos = s->tos;
 
 		msg[i].msg_hdr = (struct msghdr){.msg_name = (void *)s->to,
 						 .msg_namelen = sizeof(*s->to),
@@ -151,6 +152,9 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		if (s->source)
 			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_PKTINFO, &info,
 				    sizeof(info));
+		if (tos)
+			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_TOS, &tos,
+				    sizeof(tos));
 	}
 	sent = sendmmsg(fd, msg, n, MSG_DONTWAIT);
 	return sent < 0 ? -errno : sent;

@@ -120,10 +120,16 @@ struct inc_channel_verbs_settings {
 	/* index of a P_Key in the port's table; -1: the index of the P_Key in the channel's
 	 * options */
 	int pkey_index;
-	int port_down_ms; /* after a port has been down for this time, its channels break */
+	/* most that a queue pair sends, in kbit/s; 0: no limit */
+	int rate_limit;
+	int max_rd_atomic; /* number of RDMA READs in flight in each direction; channels use none */
+	int port_down_ms;  /* after a port has been down for this time, its channels break */
 	/* limit in MiB of the memory registrations that are kept for reuse; 0: none is kept */
 	int cache_mib;
 };
+
+/* The settings of a switch that has no others. */
+extern const struct inc_channel_verbs_settings inc_channel_verbs_of_switch;
 
 struct inc_channel_device_opts {
 	/* RDMA devices: name of the port's network interface; NULL: any. Soft devices do not use
@@ -146,7 +152,7 @@ struct inc_channel_device_opts {
 	 * false, a thread waits for it, and the channel is connected later. Also, only a device
 	 * that must not block notices that its hardware was removed. */
 	bool may_block;
-	/* settings of RDMA devices; NULL: those of a switch */
+	/* settings of RDMA devices; NULL: inc_channel_verbs_of_switch */
 	const struct inc_channel_verbs_settings *verbs;
 	/* Logs one line without a newline. NULL: the line goes to the program's log. */
 	void (*log)(void *ctx, enum inc_log_level level, const char *fmt, ...)
@@ -236,6 +242,10 @@ struct inc_channel_opts {
 	/* the bit that the peer's messages must have; for soft channels only, because an RDMA
 	 * device does not report the bit */
 	enum inc_channel_se peer_se;
+	/* RDMA devices that must not block: settings of this queue pair, copied; NULL: those of the
+	 * device. Its members device, port, port_down_ms and cache_mib have no meaning here. */
+	const struct inc_channel_verbs_settings *verbs;
+	uint8_t traffic_class; /* soft channels: TOS byte of the packets */
 	/* posted channels: the region that contains all buffers that are posted or sent */
 	const struct inc_channel_region *memory;
 	/* name of the channel for error messages, such as "communicator 12, rank 3"; copied */
@@ -248,6 +258,9 @@ struct inc_channel_own {
 	/* the end in the channel's options, with the numbers and the UDP port that it has now */
 	struct inc_rc_end end;
 	uint16_t pkey;
+	/* RDMA devices: indexes of this P_Key and of the GID in the port's tables */
+	uint16_t pkey_index;
+	uint8_t gid_index;
 };
 
 struct inc_channel_peer {

@@ -239,11 +239,12 @@ static void answer(struct soft_channel *ch, uint64_t now_ns)
 static void send_ack_packet(struct soft_channel *ch, uint8_t syndrome, uint32_t ackreq_psn,
 			    uint32_t msn)
 {
+	const struct inc_tx_peer *to = &ch->tx.to;
+	const struct inc_udp_send send = {.to = &to->addr, .source = to->source, .tos = to->tos};
 	uint8_t packet[INC_ACK_PACKET_LEN];
 
-	inc_put_ack_packet(packet, &ch->tx.to, syndrome, ackreq_psn, msn);
-	inc_udp_send_one(&soft_device_of(ch)->udp, &ch->tx.to.addr, ch->tx.to.source, packet,
-			 sizeof(packet));
+	inc_put_ack_packet(packet, to, syndrome, ackreq_psn, msn);
+	inc_udp_send_one(&soft_device_of(ch)->udp, &send, packet, sizeof(packet));
 }
 
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn)

@@ -16,27 +16,12 @@
 #include "lib/rdma/region.h"
 #include "lib/channel/verbs_priv.h"
 
-/* The settings of a switch's queue pairs, for the same reasons as those of hosts (docs/verbs.md).
- * The timeout of one retransmission is 0.54 s, and all of them take 3.8 s. No device takes a
- * retry_cnt of 6 for unlimited retries. A peer without a posted receive is only slow, because it
- * waits for others, so a switch retries for ever after RNR NAKs. */
-static const struct inc_channel_verbs_settings of_switch = {
-	.gid_index = -1,
-	.timeout = 17,
-	.retry_cnt = 6,
-	.rnr_retry = 7,
-	.min_rnr_timer = INC_CHANNEL_RNR_TIMER,
-	.hop_limit = 64,
-	.pkey_index = -1,
-	.port_down_ms = 2000,
-};
-
 /* ---- which device ---- */
 
 static const struct inc_channel_verbs_settings *
 settings_of(const struct inc_channel_device_opts *opts)
 {
-	return opts->verbs ?: &of_switch;
+	return opts->verbs ?: &inc_channel_verbs_of_switch;
 }
 
 static int find_place(const struct inc_channel_device_opts *opts, struct inc_rdma_place *place,

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include "lib/base/machine.h"
+#include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -53,6 +54,43 @@ unsigned int inc_verbs_most_messages(const struct inc_rdma_device *device)
 	return most > VERBS_BATCH ? most - VERBS_BATCH : 0;
 }
 
+/* Reports why a channel cannot be made, with its name, its port and the device. */
+static int refuse(const struct verbs_device *dev, const struct inc_channel_opts *opts, int code,
+		  struct inc_err *err, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+static int refuse(const struct verbs_device *dev, const struct inc_channel_opts *opts, int code,
+		  struct inc_err *err, const char *fmt, ...)
+{
+	char text[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return inc_err_set(err, code, "%s%s%s: %s/%u: %s", opts->what,
+			   opts->ifname ? ", port " : "", opts->ifname ?: "", dev->device->name,
+			   dev->port, text);
+}
+
+/* Checks the settings of a queue pair that not every device can have. */
+static int check_settings(const struct verbs_device *dev, const struct inc_channel_opts *opts,
+			  const struct inc_channel_verbs_settings *settings, struct inc_err *err)
+{
+	const struct inc_rdma_limits *limits = &dev->device->limits;
+	const unsigned int most = inc_min(limits->max_qp_rd_atom, limits->max_qp_init_rd_atom);
+	struct inc_err why;
+	int ret = inc_rdma_rate_check(limits, settings->rate_limit, &why);
+
+	if (ret)
+		return refuse(dev, opts, -ret, err,
+			      "rate_limit %d: %.150s; remove rate_limit, or set it to 0 here",
+			      settings->rate_limit, why.msg);
+	if (settings->max_rd_atomic > (int)most)
+		return refuse(dev, opts, EINVAL, err, "max_rd_atomic %d: the device can do %u",
+			      settings->max_rd_atomic, most);
+	return 0;
+}
+
 static int check(const struct verbs_device *dev, const struct inc_channel_opts *opts,
 		 struct inc_err *err)
 {
@@ -74,35 +112,76 @@ static int check(const struct verbs_device *dev, const struct inc_channel_opts *
 		return inc_err_set(err, EINVAL,
 				   "%s: queue pair %u was asked for, but %s chooses numbers itself",
 				   opts->what, opts->own.qpn, dev->device->name);
+	return check_settings(dev, opts, opts->verbs ?: &dev->settings, err);
+}
+
+/* Finds the channel's partition in the port's table of P_Keys. */
+static int find_pkey(const struct verbs_device *dev, const struct inc_rdma_port_info *port,
+		     const struct inc_channel_opts *opts, struct verbs_channel *ch,
+		     struct inc_err *err)
+{
+	const int index = ch->settings.pkey_index;
+	unsigned int i = index < 0 ? 0 : index;
+
+	while (index < 0 && i < port->pkeys && (port->pkey[i] ^ opts->pkey) & INC_PKEY_BITS)
+		i++;
+	ch->pkey_index = i;
+	if (i < port->pkeys) {
+		ch->pkey = index < 0 ? opts->pkey : port->pkey[i];
+		return 0;
+	}
+	if (index < 0)
+		return refuse(dev, opts, EINVAL, err, "is not in the partition 0x%04x", opts->pkey);
+	return refuse(dev, opts, EINVAL, err, "pkey_index %d: the port has %u P_Keys", index,
+		      port->pkeys);
+}
+
+/* Checks the index of the GID that the channel's settings name. */
+static int find_gid(const struct verbs_device *dev, const struct inc_rdma_port_info *port,
+		    const struct inc_channel_opts *opts, struct verbs_channel *ch,
+		    struct inc_err *err)
+{
+	struct inc_rdma_gid_wish wish = {.type = INC_RDMA_GID_ROCE_V2,
+					 .index = ch->settings.gid_index};
+	char text[INET_ADDRSTRLEN];
+	uint8_t raw[16];
+
+	if (wish.index < 0 || wish.index == dev->gid_index)
+		return 0;
+	inc_rdma_gid_of_ipv4(opts->own.ip, raw);
+	wish.raw = raw;
+	if (!inc_rdma_gid_find(port, &wish))
+		return refuse(
+			dev, opts, EINVAL, err,
+			"gid_index %d: is no RoCE v2 GID of %s; remove gid_index, or set it to "
+			"%u",
+			wish.index, inet_ntop(AF_INET, &opts->own.ip, text, sizeof(text)),
+			dev->gid_index);
+	ch->gid_index = wish.index;
 	return 0;
 }
 
-/* Finds the index of the channel's partition in the port's P_Key table. */
-static int find_pkey(const struct verbs_device *dev, const struct inc_channel_opts *opts,
-		     uint16_t *index, struct inc_err *err)
+/* Finds the indexes of the channel's P_Key and GID. The device of a host has found both when it was
+ * opened. */
+static int find_indexes(const struct verbs_device *dev, const struct inc_channel_opts *opts,
+			struct verbs_channel *ch, struct inc_err *err)
 {
 	const struct inc_rdma_port_info *port;
 	const struct inc_rdma_list *list;
-	unsigned int i = 0, n;
+	int ret;
 
-	*index = dev->settings.pkey_index;
-	if (dev->settings.pkey_index >= 0)
+	ch->gid_index = dev->gid_index;
+	ch->pkey_index = ch->settings.pkey_index;
+	ch->pkey = dev->pkey;
+	if (!dev->inventory)
 		return 0;
 	list = inc_rdma_inventory_get(dev->inventory);
 	port = list->devices ? inc_rdma_port_find(&list->device[0], dev->port) : NULL;
-	n = port ? port->pkeys : 0;
-	if (!port) {
-		inc_rdma_list_put(list);
-		return inc_err_set(err, ENODEV, "%s: %s/%u is gone", opts->what, dev->device->name,
-				   dev->port);
-	}
-	while (i < n && (port->pkey[i] & INC_PKEY_BITS) != (opts->pkey & INC_PKEY_BITS))
-		i++;
-	*index = i;
+	ret = port ? find_pkey(dev, port, opts, ch, err)
+		   : refuse(dev, opts, ENODEV, err, "is gone");
+	ret = ret ?: find_gid(dev, port, opts, ch, err);
 	inc_rdma_list_put(list);
-	return i < n ? 0
-		     : inc_err_set(err, EINVAL, "%s: %s/%u is not in the partition 0x%04x",
-				   opts->what, dev->device->name, dev->port, opts->pkey);
+	return ret;
 }
 
 /* Makes room in the completion queue for one more channel. The queue is made with the first
@@ -143,16 +222,17 @@ static int make_qp(struct verbs_device *dev, struct verbs_channel *ch,
 			 .recv_wr = ch->n_receives,
 			 .send_sge = 1,
 			 .recv_sge = 1,
-			 .rd_atomic = 1,
-			 .dest_rd_atomic = 1},
+			 .rd_atomic = ch->settings.max_rd_atomic,
+			 .dest_rd_atomic = ch->settings.max_rd_atomic},
 		.port = dev->port,
 		.access = ch->mirrored ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0,
 	};
 	struct inc_err why;
-	int ret = find_pkey(dev, opts, &qp.pkey_index, err);
+	int ret = find_indexes(dev, opts, ch, err);
 
 	if (ret)
 		return ret;
+	qp.pkey_index = ch->pkey_index;
 	ret = reserve_completions(dev, completions_of(ch), &why);
 	qp.send_cq = qp.recv_cq = dev->completions.cq;
 	ret = ret ?: inc_rdma_qp_make(&ch->qp, dev->device, &qp, &why);
@@ -190,6 +270,7 @@ static struct verbs_channel *new_channel(struct verbs_device *dev,
 	ch->ctx = opts->ctx;
 	ch->payload = opts->payload;
 	ch->max_message_bytes = opts->max_message_bytes;
+	ch->settings = opts->verbs ? *opts->verbs : dev->settings;
 	ch->mirrored = opts->mirrored;
 	ch->memory = opts->memory ? opts->memory->lkey : 0;
 	ch->n_receives = opts->messages;
@@ -234,7 +315,9 @@ int inc_verbs_make(struct inc_channel_device *d, const struct inc_channel_opts *
 	own->end.qpn = ch->qp.ibv->qp_num;
 	own->end.psn = ch->psn;
 	own->end.udp_port = INC_ROCE_UDP_PORT;
-	own->pkey = dev->settings.pkey_index < 0 ? opts->pkey : dev->pkey;
+	own->pkey = ch->pkey;
+	own->pkey_index = ch->pkey_index;
+	own->gid_index = ch->gid_index;
 	*out = &ch->ch;
 	return 0;
 }
@@ -254,12 +337,13 @@ static void *enter(void *arg)
 
 static int to_rts(struct verbs_channel *ch, struct inc_err *why)
 {
-	const struct inc_channel_verbs_settings *settings = &verbs_device_of(ch)->settings;
+	const struct inc_channel_verbs_settings *settings = &ch->settings;
 	const struct inc_rdma_rts rts = {
 		.psn = ch->psn,
 		.timeout = settings->timeout,
 		.retry_cnt = settings->retry_cnt,
 		.rnr_retry = settings->rnr_retry,
+		.rate_limit = settings->rate_limit,
 	};
 
 	return inc_rdma_qp_to_rts(&ch->qp, &rts, why);
@@ -315,7 +399,7 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 {
 	struct verbs_channel *ch = VERBS_CH(c);
 	const struct verbs_device *dev = verbs_device_of(ch);
-	const struct inc_channel_verbs_settings *settings = &dev->settings;
+	const struct inc_channel_verbs_settings *settings = &ch->settings;
 	struct inc_rdma_peer to = {
 		.qpn = peer->end.qpn,
 		.psn = peer->end.psn & INC_PSN_MASK,
@@ -323,7 +407,7 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 		.min_rnr_timer = settings->min_rnr_timer,
 		.sl = settings->sl,
 		.link_layer = INC_RDMA_LINK_ETHERNET,
-		.own_gid_index = dev->gid_index,
+		.own_gid_index = ch->gid_index,
 		.hop_limit = settings->hop_limit,
 		.flow_label = settings->flow_label,
 		.traffic_class = settings->traffic_class,

@@ -93,6 +93,9 @@ struct verbs_channel {
 	void *ctx;
 	uint32_t payload, max_message_bytes;
 	uint32_t psn; /* PSN of this end's first packet */
+	struct inc_channel_verbs_settings settings;
+	uint8_t gid_index;
+	uint16_t pkey_index, pkey; /* the P_Key and its index */
 	bool mirrored;
 	bool se;         /* messages sent have the solicited event bit */
 	uint32_t memory; /* posted channels: local key of the region with all buffers */

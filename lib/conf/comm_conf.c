@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "lib/base/opt.h"
 #include "lib/conf/comm_conf.h"
@@ -45,6 +46,66 @@ bool inc_pkey_good(uint64_t pkey)
 {
 	return pkey <= UINT16_MAX && pkey & INC_PKEY_BITS;
 }
+
+bool inc_verbs_conf_any(const struct inc_verbs_conf *conf)
+{
+	bool any = false;
+
+#define _(name, min, max, text) any |= conf->has_##name;
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+	return any;
+}
+
+void inc_verbs_conf_complete(struct inc_verbs_conf *conf, const struct inc_verbs_conf *more)
+{
+#define _(name, min, max, text)                      \
+	if (!conf->has_##name && more->has_##name) { \
+		conf->has_##name = true;             \
+		conf->name = more->name;             \
+	}
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+}
+
+const char *inc_verbs_conf_text(const struct inc_verbs_conf *conf, char buf[INC_VERBS_CONF_TEXT])
+{
+	size_t n = 0;
+
+	strcpy(buf, "none");
+#define _(key, min, max, text)                                                                 \
+	if (conf->has_##key)                                                                   \
+		n += snprintf(buf + n, INC_VERBS_CONF_TEXT - n, "%s" #key "=%u", n ? "," : "", \
+			      conf->key);
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+	return buf;
+}
+
+void inc_conn_conf_add_verbs(struct inc_conn_conf *conn, const struct inc_verbs_conf *more)
+{
+	const struct inc_verbs_conf of_soft = {.traffic_class = more->traffic_class,
+					       .has_traffic_class = more->has_traffic_class};
+
+	inc_verbs_conf_complete(&conn->verbs,
+				conn->own.kind == INC_ENDPOINT_VERBS ? more : &of_soft);
+	conn->has_verbs = inc_verbs_conf_any(&conn->verbs);
+}
+
+static const struct inc_field verbs_fields[] = {
+#define _(key, low, high, help)                               \
+	{#key,                                                \
+	 INC_UINT,                                            \
+	 INC_OPTIONAL,                                        \
+	 INC_AT(struct inc_verbs_conf, key),                  \
+	 .min = low,                                          \
+	 .max = high,                                         \
+	 .given = offsetof(struct inc_verbs_conf, has_##key), \
+	 .text = help},
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+};
+const struct inc_schema inc_verbs_schema = INC_SCHEMA(struct inc_verbs_conf, verbs_fields);
 
 #define CONN(member) INC_AT(struct inc_conn_conf, member)
 #define GIVEN(flag)  .given = offsetof(struct inc_conn_conf, flag)
@@ -100,6 +161,9 @@ static const struct inc_field conn_fields[] = {
 	{"pkey", INC_PKEY_FIELD, .need = INC_DEFAULT, CONN(pkey), .def = INC_PKEY_DEFAULT,
 	 .text = "P_Key of the connection"},
 	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
+	{"verbs", INC_MAP, INC_OPTIONAL, CONN(verbs), GIVEN(has_verbs), .of = &inc_verbs_schema,
+	 .text = "settings of the switch's queue pair; a soft endpoint has traffic_class alone (of "
+		 "termination mode)"},
 };
 
 const struct inc_schema inc_conn_schema = INC_SCHEMA(struct inc_conn_conf, conn_fields);
@@ -145,6 +209,25 @@ static int missing(const char *field, struct inc_err *err)
 	return inc_err_set(err, EINVAL, "'%s' is missing", field);
 }
 
+/* Checks that the own end of a connection can have its settings of queue pairs. */
+static int settle_verbs(struct inc_conn_conf *conn, bool passes, struct inc_err *err)
+{
+	struct inc_conn_conf can = {.own.kind = conn->own.kind};
+	char given[INC_VERBS_CONF_TEXT], has[INC_VERBS_CONF_TEXT];
+
+	inc_conn_conf_add_verbs(&can, &conn->verbs);
+	if (passes && conn->has_verbs)
+		return inc_err_set(err, EINVAL, "'verbs' is of termination mode");
+	if (strcmp(inc_verbs_conf_text(&conn->verbs, given),
+		   inc_verbs_conf_text(&can.verbs, has)) != 0)
+		return inc_err_set(
+			err, EINVAL,
+			"'verbs' of a soft endpoint may have traffic_class alone: remove "
+			"the rest, or set own_endpoint: verbs");
+	conn->has_verbs = can.has_verbs;
+	return 0;
+}
+
 int inc_conn_conf_settle(struct inc_conn_conf *conn, const struct inc_comm_conf *comm,
 			 enum inc_field_form form, struct inc_err *err)
 {
@@ -166,7 +249,7 @@ int inc_conn_conf_settle(struct inc_conn_conf *conn, const struct inc_comm_conf 
 		conn->peer.udp_port = INC_ROCE_UDP_PORT;
 	conn->has_own_psn |= file;
 	conn->has_peer_psn |= file;
-	return 0;
+	return settle_verbs(conn, passes, err);
 }
 
 static int settle_passthrough(const struct inc_comm_conf *comm, struct inc_err *err)

@@ -72,6 +72,50 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	return (order == INC_ORDER_LITTLE) != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 }
 
+/*
+ * Settings of queue pairs of RDMA devices, as hosts have them in INCCL_VERBS, and switches in
+ * `verbs` of a topology, of their file, and of "configure". Names and units are those of
+ * ibv_modify_qp(3); docs/verbs.md is the reference. _(name, least value, greatest value, text)
+ */
+/* clang-format off */
+#define INC_VERBS_SHARED_KEYS(_) \
+	_(gid_index, 0, 255, "index of the GID, which must be the port's address, of type RoCE v2") \
+	_(pkey_index, 0, 65535, "index of the P_Key in the port's table") \
+	_(timeout, 1, 31, "ACK timeout: 4.096 us * 2^timeout") \
+	_(retry_cnt, 0, 7, "retries after a timeout or NAK") \
+	_(min_rnr_timer, 0, 31, "code of the delay that RNR NAKs of this end ask for") \
+	_(sl, 0, 15, "service level: the priority, where the port maps it") \
+	_(traffic_class, 0, 255, "TOS byte: DSCP * 4 + ECN; of soft endpoints, too") \
+	_(hop_limit, 1, 255, "TTL") \
+	_(flow_label, 0, 0xfffff, "the UDP source port follows from it on some devices") \
+	_(rate_limit, 0, INT32_MAX, "most that the queue pair sends, in kbit/s; 0: no limit") \
+	_(max_rd_atomic, 0, 255, "RDMA READs under way in each direction, of which none is used")
+/* The same and rnr_retry, which may be 7 at a switch only: it waits for a slow peer for ever. */
+#define INC_VERBS_SWITCH_KEYS(_) \
+	INC_VERBS_SHARED_KEYS(_) \
+	_(rnr_retry, 0, 7, "retries after an RNR NAK; 7: for ever")
+/* clang-format on */
+
+/* The settings of a switch's queue pairs. Those that are not given have defaults. */
+struct inc_verbs_conf {
+#define INC_VERBS_MEMBER(name, min, max, text) uint32_t name;
+	INC_VERBS_SWITCH_KEYS(INC_VERBS_MEMBER)
+#undef INC_VERBS_MEMBER
+#define INC_VERBS_MEMBER(name, min, max, text) bool has_##name;
+	INC_VERBS_SWITCH_KEYS(INC_VERBS_MEMBER)
+#undef INC_VERBS_MEMBER
+};
+
+extern const struct inc_schema inc_verbs_schema;
+/* Whether a setting is given. */
+bool inc_verbs_conf_any(const struct inc_verbs_conf *conf);
+/* Adds those settings of more that conf lacks. */
+void inc_verbs_conf_complete(struct inc_verbs_conf *conf, const struct inc_verbs_conf *more);
+/* Writes the settings as INCCL_VERBS has them, such as "timeout=18,sl=3"; "none": none is given.
+ * Returns buf. */
+#define INC_VERBS_CONF_TEXT 400
+const char *inc_verbs_conf_text(const struct inc_verbs_conf *conf, char buf[INC_VERBS_CONF_TEXT]);
+
 /* A connection as the switch sees it. In termination mode an end's number may be unknown. The
  * engine chooses its own numbers, and those of the peer come later, in "connect". The kind of an
  * end has a meaning in termination mode only. */
@@ -102,7 +146,14 @@ struct inc_conn_conf {
 	bool has_peer_psn;
 	uint16_t pkey;
 	bool udp_csum; /* results to this peer carry a UDP checksum */
+	/* settings of the switch's queue pair, in termination mode; has_verbs: some are given */
+	bool has_verbs;
+	struct inc_verbs_conf verbs;
 };
+
+/* Adds those settings of a queue pair that the connection lacks, and that its own end can have. A
+ * soft endpoint has traffic_class alone. own.kind must be set. */
+void inc_conn_conf_add_verbs(struct inc_conn_conf *conn, const struct inc_verbs_conf *more);
 
 /* Whether the peer of a connection is a switch. */
 static inline bool inc_conn_to_switch(const struct inc_conn_conf *conn)

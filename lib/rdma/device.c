@@ -15,8 +15,11 @@ static int set_nonblocking(int fd)
 
 static int ask_limits(struct inc_rdma_device *device)
 {
-	struct ibv_device_attr attr;
-	int err = ibv_query_device(device->ctx, &attr);
+	struct ibv_device_attr_ex more;
+	const struct ibv_packet_pacing_caps *pacing = &more.packet_pacing_caps;
+	/* libibverbs asks drivers without this query for the older part, and clears the rest */
+	int err = ibv_query_device_ex(device->ctx, NULL, &more);
+	const struct ibv_device_attr attr = more.orig_attr;
 
 	if (err)
 		return -err;
@@ -29,6 +32,10 @@ static int ask_limits(struct inc_rdma_device *device)
 		.max_qp_rd_atom = attr.max_qp_rd_atom,
 		.max_qp_init_rd_atom = attr.max_qp_init_rd_atom,
 	};
+	if (ibv_is_qpt_supported(pacing->supported_qpts, IBV_QPT_RC)) {
+		device->limits.qp_rate_limit_min = pacing->qp_rate_limit_min;
+		device->limits.qp_rate_limit_max = pacing->qp_rate_limit_max;
+	}
 	return 0;
 }
 

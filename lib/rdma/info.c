@@ -104,3 +104,17 @@ int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *lim
 	return inc_err_set(err, EINVAL, "%s: %s is %u, the device can do %u", device, excess.field,
 			   excess.wanted, excess.most);
 }
+
+int inc_rdma_rate_check(const struct inc_rdma_limits *limits, uint32_t rate_limit,
+			struct inc_err *err)
+{
+	if (!rate_limit)
+		return 0;
+	if (!limits->qp_rate_limit_max)
+		return inc_err_set(err, EOPNOTSUPP,
+				   "the device limits the rate of no RC queue pair");
+	if (rate_limit < limits->qp_rate_limit_min || rate_limit > limits->qp_rate_limit_max)
+		return inc_err_set(err, EINVAL, "the device can do %u to %u kbit/s",
+				   limits->qp_rate_limit_min, limits->qp_rate_limit_max);
+	return 0;
+}

@@ -97,6 +97,9 @@ struct inc_rdma_limits {
 	unsigned int max_qp_rd_atom;
 	/* limit of those that one of our queue pairs may have in flight */
 	unsigned int max_qp_init_rd_atom;
+	/* bounds of the rate limit of an RC queue pair, in kbit/s; 0: the device has no such
+	 * limit */
+	uint32_t qp_rate_limit_min, qp_rate_limit_max;
 };
 
 struct inc_rdma_device_info {
@@ -204,5 +207,9 @@ bool inc_rdma_qp_caps_exceed(const struct inc_rdma_limits *limits,
  * value and the limit in err. device: the device's name for that text. */
 int inc_rdma_qp_caps_check(const char *device, const struct inc_rdma_limits *limits,
 			   const struct inc_rdma_qp_caps *caps, struct inc_err *err);
+/* Checks whether a queue pair of the device can have this rate limit, in kbit/s. 0 means no limit.
+ * Returns 0, -EOPNOTSUPP if the device has no limits, or -EINVAL. */
+int inc_rdma_rate_check(const struct inc_rdma_limits *limits, uint32_t rate_limit,
+			struct inc_err *err);
 
 #endif

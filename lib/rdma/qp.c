@@ -136,10 +136,12 @@ int inc_rdma_qp_to_rts(struct inc_rdma_qp *qp, const struct inc_rdma_rts *rts, s
 		.rnr_retry = rts->rnr_retry,
 		.sq_psn = rts->psn,
 		.max_rd_atomic = qp->caps.rd_atomic,
+		.rate_limit = rts->rate_limit,
 	};
 	int ret = ibv_modify_qp(qp->ibv, &attr,
 				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
+					(rts->rate_limit ? IBV_QP_RATE_LIMIT : 0));
 
 	return ret ? failed(qp, ret, "queue pair to RTS", err) : 0;
 }

@@ -57,6 +57,9 @@ struct inc_rdma_rts {
 	/* number of retries after timeouts, 0 to 7; 7 means for ever on some devices (rxe) */
 	uint8_t retry_cnt;
 	uint8_t rnr_retry; /* number of retries after RNR NAKs, 0 to 7; 7 means for ever */
+	/* most that the queue pair sends, in kbit/s, if inc_rdma_rate_check() allows it; 0: no
+	 * limit */
+	uint32_t rate_limit;
 };
 
 struct inc_rdma_qp {

@@ -100,7 +100,8 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 				     .source = to->source,
 				     .iov = t->iov,
 				     .iovs = t->iovs,
-				     .segment_bytes = t->segments > 1 ? t->size : 0};
+				     .segment_bytes = t->segments > 1 ? t->size : 0,
+				     .tos = to->tos};
 }
 
 void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome,

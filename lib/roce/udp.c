@@ -41,13 +41,15 @@ bool inc_udp_writable(struct inc_udp *udp)
 	return !udp->blocked;
 }
 
-void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_t source,
-		      const void *packet, size_t size)
+void inc_udp_send_one(struct inc_udp *udp, const struct inc_udp_send *to, const void *packet,
+		      size_t size)
 {
 	const struct iovec iov = {(void *)packet, size};
-	const struct inc_udp_send send = {.to = to, .source = source, .iov = &iov, .iovs = 1};
+	struct inc_udp_send send = *to;
 	int n;
 
+	send.iov = &iov;
+	send.iovs = 1;
 	udp->send_calls++;
 	n = inc_os.udp.send(udp->fd, &send, 1);
 	if (n < 0)

@@ -53,10 +53,10 @@ void inc_udp_close(struct inc_udp *udp);
 /* Whether the socket's send buffer has room for a send. */
 bool inc_udp_writable(struct inc_udp *udp);
 
-/* Sends one packet as a datagram. If that fails, the packet counts as lost on the path. source: the
- * own address from which it leaves, in network order; 0: that of the socket. */
-void inc_udp_send_one(struct inc_udp *udp, const struct sockaddr_in *to, uint32_t source,
-		      const void *packet, size_t size);
+/* Sends one packet as a datagram. If that fails, the packet counts as lost on the path. to: how
+ * struct inc_udp_send describes it, without the packet. */
+void inc_udp_send_one(struct inc_udp *udp, const struct inc_udp_send *to, const void *packet,
+		      size_t size);
 
 struct inc_udp_inbox {
 	struct inc_datagram datagram[INC_UDP_RECVS];

@@ -38,6 +38,8 @@ static const struct inc_field port_fields[] = {
 	{"peers", INC_OTHER, INC_OPTIONAL, .what = "a list of them"},
 	{"hosts", INC_OTHER, INC_OPTIONAL, .what = "a subnet"},
 	{"bridge", INC_OTHER, INC_OPTIONAL, .what = "the bridge between"},
+	{"verbs", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_topo_port, verbs),
+	 .of = &inc_verbs_schema},
 };
 static const struct inc_schema port_schema = INC_SCHEMA(struct inc_topo_port, port_fields);
 
@@ -72,6 +74,8 @@ static const struct inc_field topology_fields[] = {
 	{"bridges", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"links", INC_OTHER, INC_OPTIONAL, .what = "a list"},
 	{"defaults", INC_OTHER, INC_OPTIONAL, .what = "of every link"},
+	{"verbs", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_topology, verbs),
+	 .of = &inc_verbs_schema},
 };
 static const struct inc_schema topology_schema = INC_SCHEMA(struct inc_topology, topology_fields);
 
@@ -271,6 +275,7 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 				return inc_yaml_error(inc_yaml_get(map, "name"), err,
 						      "'%s' is given twice", port->name);
 		}
+		inc_verbs_conf_complete(&port->verbs, &topo->verbs);
 		sw->n_ports++;
 	}
 	return 0;

@@ -68,6 +68,8 @@ struct inc_topo_port {
 	unsigned int link; /* link of the port's own cable */
 	/* the hosts of the port's subnet: index of the first one, and their number */
 	unsigned int first_of_subnet, n_of_subnet;
+	/* settings of the queue pairs at this port, with those of the whole topology */
+	struct inc_verbs_conf verbs;
 	struct in_addr subnet; /* first address and prefix length of the subnet, if there is one */
 	unsigned int subnet_bits;
 };
@@ -123,6 +125,8 @@ struct inc_topology {
 	unsigned int prefix; /* prefix length of every link's network */
 	unsigned int mtu;    /* MTU of links without an MTU in the file */
 	double rate_mbit;    /* rate of links without a rate; 0: the file has none */
+	/* settings of queue pairs at ports that do not have them */
+	struct inc_verbs_conf verbs;
 	/* First the hosts that the file lists, then their further NICs, of which there are n_nics,
 	 * then the hosts of the ports' subnets, and last the draining ones. The live ones are those
 	 * of the file. n_hosts is the number of all these entries. */

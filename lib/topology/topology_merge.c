@@ -266,6 +266,7 @@ static int merge_ports(struct inc_topology *topo, const struct inc_topology *old
 			continue;
 		ports[sw->n_ports] = (struct inc_topo_port){
 			.ip = was->ports[p].ip,
+			.verbs = was->ports[p].verbs,
 			.bridge = -1,
 			.link = add_link(topo, old, was->ports[p].link),
 		};
@@ -328,7 +329,7 @@ static void report(const struct compare *c, enum inc_topo_change change, const c
 
 static void report(const struct compare *c, enum inc_topo_change change, const char *fmt, ...)
 {
-	char text[2 * WHERE_LEN + 100];
+	char text[2 * INC_VERBS_CONF_TEXT + 100];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -410,7 +411,7 @@ static void compare_port(const struct compare *c, const char *sw, const struct i
 			 const struct inc_topo_port *is)
 {
 	const char *name = is ? is->name : was->name;
-	char a[40], b[40];
+	char a[INC_VERBS_CONF_TEXT], b[INC_VERBS_CONF_TEXT];
 
 	if (!was || !is) {
 		inet_ntop(AF_INET, is ? &is->ip : &was->ip, a, sizeof(a));
@@ -424,6 +425,9 @@ static void compare_port(const struct compare *c, const char *sw, const struct i
 		       inet_ntop(AF_INET, &is->ip, b, sizeof(b)));
 	if (strcmp(print_subnet(was, a), print_subnet(is, b)) != 0)
 		report(c, INC_TOPO_CHANGED, "port %s of %s had %s and has now %s", name, sw, a, b);
+	if (strcmp(inc_verbs_conf_text(&was->verbs, a), inc_verbs_conf_text(&is->verbs, b)) != 0)
+		report(c, INC_TOPO_CHANGED, "port %s of %s had verbs %s and has now %s", name, sw,
+		       a, b);
 }
 
 static void compare_ports(const struct compare *c, const struct inc_topo_switch *was,

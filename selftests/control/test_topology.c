@@ -356,12 +356,125 @@ static void topology_shared_network(void **state)
 	}
 }
 
+/* The bounds of each setting of queue pairs. */
+static const struct {
+	const char *key;
+	unsigned int least, most;
+} verbs_bounds[] = {
+	{"gid_index", 0, 255},
+	{"pkey_index", 0, 65535},
+	{"timeout", 1, 31},
+	{"retry_cnt", 0, 7},
+	{"rnr_retry", 0, 7},
+	{"min_rnr_timer", 0, 31},
+	{"sl", 0, 15},
+	{"traffic_class", 0, 255},
+	{"hop_limit", 1, 255},
+	{"flow_label", 0, 1048575},
+	{"rate_limit", 0, 2147483647},
+	{"max_rd_atomic", 0, 255},
+};
+
+/* Reads a topology with one setting, of a port (line 9) or of the topology (line 12). Expects it to
+ * be accepted, or refused with the line, the field and the bounds. */
+static void try_verbs(size_t i, bool of_port, const char *value, bool accepted)
+{
+	char file[1000], setting[80], want[200];
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+
+	snprintf(setting, sizeof(setting), "verbs:\n%s%s: %s\n", of_port ? "          " : "  ",
+		 verbs_bounds[i].key, value);
+	snprintf(file, sizeof(file),
+		 HOSTS SWITCHES "      - name: p0\n        ip: 10.77.0.254\n        peer: h0\n"
+				"%s%s      - {name: p1, ip: 10.77.1.254, peer: h1}\n%s",
+		 of_port ? "        " : "", of_port ? setting : "", of_port ? "" : setting);
+	snprintf(want, sizeof(want), "t:%d: %sverbs.%s: ", of_port ? 12 : 13,
+		 of_port ? "switches[0].ports[0]." : "", verbs_bounds[i].key);
+	if (inc_topology_parse("t", file, strlen(file), &topo, &err) == 0) {
+		inc_topology_free(topo);
+		assert_true(accepted);
+		return;
+	}
+	if (accepted || strncmp(err.msg, want, strlen(want)) != 0)
+		fail_msg("'%s' is not '%s'", err.msg, want);
+	if (value[0] < '0' || value[0] > '9')
+		return;
+	snprintf(want, sizeof(want), "%s is not between %u and %u", value, verbs_bounds[i].least,
+		 verbs_bounds[i].most);
+	assert_non_null(strstr(err.msg, want));
+}
+
+static void topology_verbs_bounds(void **state)
+{
+	const size_t n = sizeof(verbs_bounds) / sizeof(verbs_bounds[0]);
+	char value[24];
+
+	assert_int_equal(inc_verbs_schema.n, n);
+	for (size_t i = 0; i < 2 * n; i++) {
+		const bool of_port = i & 1;
+
+		snprintf(value, sizeof(value), "%u", verbs_bounds[i / 2].least);
+		try_verbs(i / 2, of_port, value, true);
+		snprintf(value, sizeof(value), "%u", verbs_bounds[i / 2].most);
+		try_verbs(i / 2, of_port, value, true);
+		snprintf(value, sizeof(value), "%u", verbs_bounds[i / 2].most + 1);
+		try_verbs(i / 2, of_port, value, false);
+		if (verbs_bounds[i / 2].least)
+			try_verbs(i / 2, of_port, "0", false);
+		try_verbs(i / 2, of_port, "-1", false);
+		try_verbs(i / 2, of_port, "18446744073709551616", false);
+		try_verbs(i / 2, of_port, "fast", false);
+	}
+}
+
+static void count_change(void *arg, enum inc_topo_change change, const char *text)
+{
+	if (change == INC_TOPO_CHANGED)
+		snprintf(arg, 400, "%s", text);
+}
+
+/* A port has its own settings, and otherwise those of the topology. A reload reports what has
+ * changed. */
+static void topology_verbs(void **state)
+{
+	static const char *const files[] = {
+		HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, verbs: {sl: 3, "
+			       "timeout: 14}}\n"
+			       "      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
+			       "verbs: {traffic_class: 104, timeout: 18}\n",
+		HOSTS SWITCHES PORTS,
+	};
+	struct inc_topology *topo[2];
+	char text[INC_VERBS_CONF_TEXT], changed[400] = "";
+	struct inc_err err = {""};
+
+	for (int i = 0; i < 2; i++)
+		if (inc_topology_parse("t", files[i], strlen(files[i]), &topo[i], &err))
+			fail_msg("%s", err.msg);
+	assert_string_equal(inc_verbs_conf_text(&topo[0]->switches[0].ports[0].verbs, text),
+			    "timeout=14,sl=3,traffic_class=104");
+	assert_string_equal(inc_verbs_conf_text(&topo[0]->switches[0].ports[1].verbs, text),
+			    "timeout=18,traffic_class=104");
+	assert_string_equal(inc_verbs_conf_text(&topo[1]->switches[0].ports[1].verbs, text),
+			    "none");
+	inc_topology_compare(topo[0], topo[1], count_change, changed);
+	assert_string_equal(changed, "port p1 of s0 had verbs timeout=18,traffic_class=104 and has "
+				     "now none");
+	changed[0] = '\0';
+	inc_topology_compare(topo[1], topo[1], count_change, changed);
+	assert_string_equal(changed, "");
+	inc_topology_free(topo[0]);
+	inc_topology_free(topo[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
 		cmocka_unit_test(topology_bridge), cmocka_unit_test(topology_rails),
 		cmocka_unit_test(topology_subnet), cmocka_unit_test(topology_shared_network),
+		cmocka_unit_test(topology_verbs),  cmocka_unit_test(topology_verbs_bounds),
 	};
 
 	return cmocka_run_group_tests_name("topology", tests, NULL, NULL) ? 1 : 0;

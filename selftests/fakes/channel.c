@@ -214,12 +214,16 @@ static int fake_channel_make(struct inc_channel_device *dev, const struct inc_ch
 	ch->head.dev = dev;
 	ch->ctx = opts->ctx;
 	ch->s.opts = *opts;
+	ch->s.verbs = *opts->verbs;
+	ch->s.opts.verbs = NULL; /* the caller's memory */
 	ch->s.open = true;
 	ch->s.device = device_of(dev)->number;
 	pthread_mutex_lock(&lock);
 	CHECK(n_channels < CHANNELS);
 	now_open.channels++;
-	*own = (struct inc_channel_own){.end = opts->own};
+	*own = (struct inc_channel_own){.end = opts->own, .pkey = opts->pkey};
+	if (opts->verbs->pkey_index == FAKE_CHANNEL_PKEY_INDEX)
+		own->pkey = FAKE_CHANNEL_PKEY;
 	own->end.qpn = FIRST_QPN + n_channels;
 	own->end.udp_port = device_of(dev)->opts.udp_port;
 	ch->s.opts.own.qpn = own->end.qpn;

@@ -13,6 +13,9 @@
 #include "lib/channel/channel.h"
 
 #define FAKE_CHANNEL_MAX_MESSAGE 256
+/* the only P_Key that a channel's settings can choose, and its index */
+#define FAKE_CHANNEL_PKEY       0x8001
+#define FAKE_CHANNEL_PKEY_INDEX 1
 
 extern const struct inc_channel_ops fake_channel_ops;
 
@@ -55,8 +58,9 @@ void fake_channel_refuse_sends(uint32_t qpn);
 struct fake_channel_state {
 	bool open, connected;
 	struct inc_channel_peer peer;
-	/* options of the channel, without the handlers' data (`what` and `ctx`) */
+	/* options of the channel, without the handlers' data (`what` and `ctx`) and `verbs` */
 	struct inc_channel_opts opts;
+	struct inc_channel_verbs_settings verbs; /* those of the options */
 	uint64_t posted, given, sent, acknowledged;
 	uint64_t received; /* messages of fake_channel_give() that were reported to the engine */
 	uint8_t told;      /* AETH syndrome with which the engine closed the channel */

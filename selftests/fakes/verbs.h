@@ -159,6 +159,13 @@ unsigned int fake_verbs_refusals_left(enum fake_verbs_call call);
 /* Sets whether the devices lack inline data, so that they refuse to create queue pairs that request
  * it. */
 void fake_verbs_no_inline(bool none);
+/* The attributes with which the queue pair went to this state, INIT to RTS, and their mask. */
+struct ibv_qp_attr fake_verbs_given(struct ibv_qp *qp, enum ibv_qp_state state, int *mask);
+/* Sets between which bounds devices that are opened from now on can limit the rate of an RC queue
+ * pair, in kbit/s. 0 and 0: not at all. */
+void fake_verbs_rate_limits(uint32_t min, uint32_t max);
+/* Sets whether the last entry of each GID table has the port's address, too. */
+void fake_verbs_second_gid(bool second);
 /* With true, steps to RTR block, as on a host whose ARP requests are not answered. With false, they
  * continue. The next function does that only for steps whose peer is this device; -1: none. */
 void fake_verbs_wait_in_rtr(bool wait);

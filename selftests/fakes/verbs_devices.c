@@ -26,12 +26,17 @@
 #define MAX_DEVICES (FAKE_VERBS_MACHINE_DEVICES + 8)
 
 struct fake_verbs_context {
-	/* must be the first member, because pointers to it are cast to this struct */
-	struct ibv_context ibv;
+	/* must be the first member, because pointers to its part ex.context become pointers to this
+	 * struct */
+	struct verbs_context ex;
 	struct fake_verbs_dev *dev;
 	struct ibv_async_event event[MAX_EVENTS];
 	unsigned int put, taken;
 };
+
+/* the values of fake_verbs_rate_limits() and fake_verbs_second_gid() */
+static uint32_t rate_min, rate_max;
+static bool second_gid;
 
 static struct fake_verbs_dev devs[MAX_DEVICES];
 static unsigned int n_devs, n_by_hand;
@@ -82,6 +87,12 @@ void fake_verbs_machine(unsigned int devices)
 	unlock();
 }
 
+static struct fake_verbs_context *context_of(const struct ibv_context *ctx)
+{
+	return (struct fake_verbs_context *)((char *)ctx -
+					     offsetof(struct fake_verbs_context, ex.context));
+}
+
 struct fake_verbs_dev *fake_verbs_dev_number(unsigned int device)
 {
 	fake_verbs_must(device < n_devs, "there is no such device");
@@ -90,7 +101,7 @@ struct fake_verbs_dev *fake_verbs_dev_number(unsigned int device)
 
 struct fake_verbs_dev *fake_verbs_dev_of(const struct ibv_context *ctx)
 {
-	return ((const struct fake_verbs_context *)ctx)->dev;
+	return context_of(ctx)->dev;
 }
 
 struct fake_verbs_dev *fake_verbs_dev_at(const union ibv_gid *gid)
@@ -109,7 +120,7 @@ static void put_event(struct fake_verbs_context *c, const struct ibv_async_event
 	fake_verbs_must(c->put - c->taken < MAX_EVENTS,
 			"the owner of the device does not read its events");
 	c->event[c->put++ % MAX_EVENTS] = *event;
-	fake_verbs_must(!eventfd_write(c->ibv.async_fd, 1), "eventfd");
+	fake_verbs_must(!eventfd_write(c->ex.context.async_fd, 1), "eventfd");
 }
 
 /* Queues the event of the device's port in each context in which the device is open. */
@@ -140,6 +151,13 @@ void fake_verbs_port(unsigned int device, bool up)
 	dev->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	queue_event(dev, up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	fake_verbs_generation++;
+	unlock();
+}
+
+void fake_verbs_second_gid(bool second)
+{
+	lock();
+	second_gid = second;
 	unlock();
 }
 
@@ -237,16 +255,42 @@ int ibv_fork_init(void)
 	return 0;
 }
 
+void fake_verbs_rate_limits(uint32_t min, uint32_t max)
+{
+	rate_min = min;
+	rate_max = max;
+}
+
+bool fake_verbs_limits_rate(uint32_t kbps)
+{
+	return rate_max && kbps >= rate_min && kbps <= rate_max;
+}
+
+static int query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t size)
+{
+	memset(attr, 0, size);
+	attr->packet_pacing_caps.qp_rate_limit_min = rate_min;
+	attr->packet_pacing_caps.qp_rate_limit_max = rate_max;
+	/* devices that limit the rate of raw packets alone exist, too */
+	attr->packet_pacing_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET | !!rate_max
+										     << IBV_QPT_RC;
+	return ibv_query_device(ctx, &attr->orig_attr);
+}
+
 static struct fake_verbs_context *make_context(struct fake_verbs_dev *dev)
 {
 	struct fake_verbs_context *c = calloc(1, sizeof(*c));
 
 	c->dev = dev;
-	c->ibv.device = &dev->ibv;
-	c->ibv.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	c->ibv.num_comp_vectors = 1;
-	fake_verbs_must(c->ibv.async_fd >= 0, "eventfd");
-	fake_verbs_set_ops(&c->ibv);
+	c->ex.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	c->ex.sz = sizeof(c->ex);
+	c->ex.query_device_ex = query_device_ex;
+	c->ex.context.device = &dev->ibv;
+	c->ex.context.async_fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	c->ex.context.num_comp_vectors = 1;
+	fake_verbs_must(c->ex.context.async_fd >= 0, "eventfd");
+	fake_verbs_set_ops(&c->ex.context);
 	return c;
 }
 
@@ -264,7 +308,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 		contexts[i] = c;
 	}
 	unlock();
-	return c ? &c->ibv : NULL;
+	return c ? &c->ex.context : NULL;
 }
 
 int ibv_close_device(struct ibv_context *ctx)
@@ -272,11 +316,11 @@ int ibv_close_device(struct ibv_context *ctx)
 	unsigned int i;
 
 	lock();
-	for (i = 0; contexts[i] != (struct fake_verbs_context *)ctx; i++)
+	for (i = 0; contexts[i] != context_of(ctx); i++)
 		fake_verbs_must(i + 1 < MAX_DEVICES * MAX_CONTEXTS, "a device that is not open");
 	contexts[i] = NULL;
 	close(ctx->async_fd);
-	free(ctx);
+	free(context_of(ctx));
 	unlock();
 	return 0;
 }
@@ -297,7 +341,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
-	struct fake_verbs_context *c = (struct fake_verbs_context *)ctx;
+	struct fake_verbs_context *c = context_of(ctx);
 	eventfd_t one;
 
 	if (eventfd_read(ctx->async_fd, &one))
@@ -371,12 +415,17 @@ int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pke
 	return 0;
 }
 
+bool fake_verbs_has_gid(const struct fake_verbs_dev *dev, unsigned int index)
+{
+	return index == dev->gid_index || (second_gid && index == FAKE_VERBS_MACHINE_GIDS - 1);
+}
+
 static bool fill_gid(const struct fake_verbs_dev *dev, unsigned int port, unsigned int index,
 		     struct ibv_gid_entry *entry)
 {
 	*entry = (struct ibv_gid_entry){
 		.gid_index = index, .port_num = port, .gid_type = IBV_GID_TYPE_ROCE_V2};
-	if (index == dev->gid_index)
+	if (fake_verbs_has_gid(dev, index))
 		entry->gid = dev->gid;
 	else if (!index)
 		entry->gid = (union ibv_gid){.raw = {0xfe, 0x80, [15] = dev->gid.raw[14] + 1}};
@@ -439,7 +488,7 @@ void fake_verbs_ports(struct inc_rdma_device *device, unsigned int ports)
 void fake_verbs_report(struct inc_rdma_device *device, const struct ibv_async_event *event)
 {
 	lock();
-	put_event((struct fake_verbs_context *)device->ctx, event);
+	put_event(context_of(device->ctx), event);
 	unlock();
 }
 
@@ -462,12 +511,12 @@ struct inc_rdma_device *fake_verbs_device(const char *name, struct inc_rdma_port
 
 	init_dev(dev, name, 0x0a4d0001 + n);
 	dev->by_hand = true;
-	device->ctx = devices[n].pd.context = &make_context(dev)->ibv;
+	device->ctx = devices[n].pd.context = &make_context(dev)->ex.context;
 	device->pd = &devices[n].pd;
 	fcntl(device->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	snprintf(device->name, sizeof(device->name), "%s", name);
 	device->ports = 1;
-	device->limits = (struct inc_rdma_limits){100, 1000, 16, 1000, 16, 16};
+	device->limits = (struct inc_rdma_limits){100, 1000, 16, 1000, 16, 16, 0, 0};
 	inc_rdma_async_init(&device->async);
 	device->refs = 1;
 	devices[n].gid = (struct inc_rdma_gid){

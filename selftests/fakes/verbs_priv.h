@@ -38,6 +38,9 @@ struct fake_verbs_qp {
 	enum ibv_qp_state state;
 	uint32_t peer_qpn;
 	uint16_t pkey_index;
+	/* the attributes with which the queue pair went to each state, and their mask */
+	struct ibv_qp_attr given[IBV_QPS_RTS + 1];
+	int mask[IBV_QPS_RTS + 1];
 	union ibv_gid own_gid, peer_gid;
 	/* time after which an unacknowledged request fails the queue pair; 0: no limit */
 	uint64_t patience_ns;
@@ -105,6 +108,10 @@ void fake_verbs_forget_packets(void);
 
 /* functions of verbs_devices.c */
 struct fake_verbs_dev *fake_verbs_dev_of(const struct ibv_context *ctx);
+/* Whether this entry of the GID table has the address of the device's port. */
+bool fake_verbs_has_gid(const struct fake_verbs_dev *dev, unsigned int index);
+/* Whether the devices can limit a queue pair to this rate. */
+bool fake_verbs_limits_rate(uint32_t kbps);
 /* Returns NULL if no device has this GID. */
 struct fake_verbs_dev *fake_verbs_dev_at(const union ibv_gid *gid);
 struct fake_verbs_dev *fake_verbs_dev_number(unsigned int device);

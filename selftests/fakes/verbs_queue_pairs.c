@@ -105,8 +105,8 @@ static int to_rtr(struct fake_verbs_qp *qp, const struct ibv_qp_attr *attr)
 	ret = fake_verbs_refused(FAKE_VERBS_TO_RTR);
 	if (ret)
 		return ret;
-	if (!qp->dev->by_hand && route->sgid_index != qp->dev->gid_index)
-		return EINVAL; /* the entry of the GID table has no GID */
+	if (!qp->dev->by_hand && !fake_verbs_has_gid(qp->dev, route->sgid_index))
+		return EINVAL; /* the entry of the GID table does not have the address */
 	qp->own_gid = qp->dev->gid;
 	qp->peer_gid = route->dgid;
 	qp->peer_qpn = attr->dest_qp_num;
@@ -150,9 +150,26 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int ret;
 
 	lock();
+	fake_verbs_must(!(mask & IBV_QP_RATE_LIMIT) || fake_verbs_limits_rate(attr->rate_limit),
+			"a rate limit that the device does not have");
 	ret = modify_qp(qp_of(qp), attr);
+	if (!ret && attr->qp_state <= IBV_QPS_RTS) {
+		qp_of(qp)->given[attr->qp_state] = *attr;
+		qp_of(qp)->mask[attr->qp_state] = mask;
+	}
 	unlock();
 	return ret;
+}
+
+struct ibv_qp_attr fake_verbs_given(struct ibv_qp *qp, enum ibv_qp_state state, int *mask)
+{
+	struct ibv_qp_attr given;
+
+	lock();
+	given = qp_of(qp)->given[state];
+	*mask = qp_of(qp)->mask[state];
+	unlock();
+	return given;
 }
 
 unsigned int fake_verbs_pkey_indices(void)

@@ -27,6 +27,17 @@ static bool host_in_range(const struct inc_topology *t, unsigned int h)
 	       has_peer(&t->switches[host->sw].ports[host->port], false, h);
 }
 
+static bool verbs_in_range(const struct inc_verbs_conf *verbs)
+{
+	bool in = true;
+
+#define _(name, least, most, text) \
+	in &= !verbs->has_##name || (verbs->name + 1ull > (least) && verbs->name <= (most));
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+	return in;
+}
+
 static bool port_in_range(const struct inc_topology *t, unsigned int s,
 			  const struct inc_topo_port *port)
 {
@@ -67,7 +78,8 @@ static bool in_range(const struct inc_topology *t)
 	}
 	for (unsigned int s = 0; s < t->n_switches; s++) {
 		for (unsigned int p = 0; p < t->switches[s].n_ports; p++) {
-			if (!port_in_range(t, s, &t->switches[s].ports[p]))
+			if (!port_in_range(t, s, &t->switches[s].ports[p]) ||
+			    !verbs_in_range(&t->switches[s].ports[p].verbs))
 				return false;
 		}
 	}

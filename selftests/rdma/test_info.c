@@ -259,6 +259,23 @@ static void reasons_are_one_line(void **state)
 }
 
 /* Opening an inventory succeeds on machines without devices, too. */
+static void rate_limits(void **state)
+{
+	static const struct inc_rdma_limits none = {0}, some = {.qp_rate_limit_min = 1000,
+								.qp_rate_limit_max = 4000000000};
+	struct inc_err err = {""};
+
+	assert_int_equal(inc_rdma_rate_check(&none, 0, &err), 0);
+	assert_int_equal(inc_rdma_rate_check(&none, 1000, &err), -EOPNOTSUPP);
+	assert_string_equal(err.msg, "the device limits the rate of no RC queue pair");
+	assert_int_equal(inc_rdma_rate_check(&some, 0, &err), 0);
+	assert_int_equal(inc_rdma_rate_check(&some, 1000, &err), 0);
+	assert_int_equal(inc_rdma_rate_check(&some, 4000000000, &err), 0);
+	assert_int_equal(inc_rdma_rate_check(&some, 999, &err), -EINVAL);
+	assert_string_equal(err.msg, "the device can do 1000 to 4000000000 kbit/s");
+	assert_int_equal(inc_rdma_rate_check(&some, 4000000001, &err), -EINVAL);
+}
+
 static void an_inventory_opens_everywhere(void **state)
 {
 	const struct inc_rdma_filter_entry entry = {.device = "no such device"};
@@ -458,6 +475,7 @@ int main(void)
 		cmocka_unit_test(link_local_is_ten_bits),
 		cmocka_unit_test(gids_as_text),
 		cmocka_unit_test(caps_beyond_the_device_are_named),
+		cmocka_unit_test(rate_limits),
 		cmocka_unit_test(an_inventory_opens_everywhere),
 		cmocka_unit_test(reasons_are_one_line),
 		cmocka_unit_test(drivers_that_a_switch_cannot_use),

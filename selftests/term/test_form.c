@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The form of a communicator's elements: byte order and form of floats. Some peers have another
- * form. */
+/* A communicator's configuration determines the form of its elements, which are byte order and form
+ * of floats, and the settings of its queue pairs. Some peers have another form. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <string.h>
 #include "selftests/fakes/channel.h"
 #include "selftests/term/fixture_comm.h"
@@ -149,12 +150,83 @@ static void test_other_answer(void **state)
 	}
 }
 
+/* The channel of each end gets the settings that its connection has, to a host or to a switch, and
+ * otherwise those of a switch. A query shows them. */
+static void test_settings(void **state)
+{
+	static const struct inc_verbs_conf given = {.timeout = 14,
+						    .has_timeout = true,
+						    .rnr_retry = 3,
+						    .has_rnr_retry = true,
+						    .traffic_class = 104,
+						    .has_traffic_class = true};
+	struct inc_channel_verbs_settings want = inc_channel_verbs_of_switch;
+	struct fake_channel_state ch;
+	struct inc_term_view *view;
+	struct comm_fixture fx;
+
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, true);
+	fx.conf.conn[0].verbs = fx.conf.conn[2].verbs = given;
+	fx.conf.conn[0].has_verbs = fx.conf.conn[2].has_verbs = true;
+	fx.n = 3;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+	ch = fake_channel_state(fx.conf.conn[1].own.qpn);
+	assert_memory_equal(&ch.verbs, &want, sizeof(want));
+	assert_int_equal(ch.opts.traffic_class, 0);
+	want.timeout = 14;
+	want.rnr_retry = 3;
+	want.traffic_class = 104;
+	for (uint32_t i = 0; i <= 2; i += 2) {
+		ch = fake_channel_state(fx.conf.conn[i].own.qpn);
+		assert_memory_equal(&ch.verbs, &want, sizeof(want));
+		assert_int_equal(ch.opts.traffic_class, 104);
+	}
+	/* the view has the children by their ranks, and here connection 1 has rank 0 */
+	view = comm_view(&fx);
+	assert_false(inc_verbs_conf_any(&view->conn[0].verbs));
+	assert_memory_equal(&view->conn[1].verbs, &given, sizeof(given));
+	assert_memory_equal(&view->conn[2].verbs, &given, sizeof(given));
+	comm_close(&fx);
+}
+
+/* A host that is not in the partition of the port's P_Key is refused, because devices would drop
+ * the packets without a report. Another switch has a setting of its own, which is not known here.
+ */
+static void test_partition(void **state)
+{
+	struct comm_fixture fx;
+	struct inc_err err;
+
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, true);
+	fx.n = 3;
+	for (uint32_t i = 0; i < fx.n; i++) {
+		fx.conf.conn[i].verbs.pkey_index = FAKE_CHANNEL_PKEY_INDEX;
+		fx.conf.conn[i].verbs.has_pkey_index = fx.conf.conn[i].has_verbs = true;
+		fx.conf.conn[i].pkey =
+			i == 2 ? INC_PKEY_DEFAULT : FAKE_CHANNEL_PKEY & INC_PKEY_BITS;
+	}
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+	comm_close(&fx);
+	comm_open_worker(&fx);
+	fx.conf = comm_conf(2, 2, true);
+	fx.conf.conn[1].verbs.pkey_index = FAKE_CHANNEL_PKEY_INDEX;
+	fx.conf.conn[1].verbs.has_pkey_index = fx.conf.conn[1].has_verbs = true;
+	assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, &err), -EINVAL);
+	assert_string_equal(err.msg,
+			    "communicator 12, rank 0, port p0: pkey_index 1 is the P_Key "
+			    "0x8001, and the host has 0xffff: change pkey_index of the host "
+			    "(INCCL_VERBS) or of this port");
+	comm_close(&fx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_form),
-		cmocka_unit_test(test_other_form),
-		cmocka_unit_test(test_other_answer),
+		cmocka_unit_test(test_form),         cmocka_unit_test(test_other_form),
+		cmocka_unit_test(test_other_answer), cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_partition),
 	};
 
 	return cmocka_run_group_tests_name("term form", tests, NULL, NULL);

@@ -237,6 +237,57 @@ static void one_socket(void **state)
 	close_worker(&w);
 }
 
+/* Returns the TOS byte of the next packet to a child, which stays in the child's socket. */
+static uint8_t tos_of_next(const struct rc_peer *peer)
+{
+	/* the kernel also reports the length of packets that it has merged */
+	char control[2 * CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))), byte;
+	struct iovec iov = {&byte, 1};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	struct cmsghdr *cmsg;
+
+	assert_int_equal(recvmsg(peer->fd, &msg, MSG_PEEK), 1);
+	for (cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg))
+		if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS)
+			return *CMSG_DATA(cmsg);
+	fail_msg("the kernel reports no TOS byte");
+	return 0;
+}
+
+/* Results and ACKs to a child have the traffic class of its connection, whether a send has one
+ * packet or several. */
+static void traffic_classes(void **state)
+{
+	static const uint8_t classes[CHILDREN] = {[3] = 104, [5] = 0xb9};
+	const int on = 1;
+	struct fixture w;
+	uint32_t i;
+
+	open_worker(&w);
+	for (i = 0; i < CHILDREN; i++) {
+		w.conf.conn[i].verbs.traffic_class = classes[i];
+		w.conf.conn[i].verbs.has_traffic_class = w.conf.conn[i].has_verbs = classes[i];
+		assert_int_equal(setsockopt(w.peer[i].fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)),
+				 0);
+	}
+	add(&w);
+	give_all(&w, 0, PACKETS);
+	turn(&w);
+	for (i = 0; i < CHILDREN; i++) {
+		assert_int_equal(tos_of_next(&w.peer[i]), classes[i]);
+		assert_true(has_result(&w, i, PACKETS, PACKETS));
+		/* a packet of another message, so the answer is a NAK, which is sent alone */
+		give(&w, i, 2, PACKETS);
+	}
+	turn(&w);
+	for (i = 0; i < CHILDREN; i++)
+		assert_int_equal(tos_of_next(&w.peer[i]), classes[i]);
+	close_worker(&w);
+}
+
 /* The kernel refuses what goes to one child. The others have their results in the same turn, and
  * the child's channel goes on. */
 static void unreachable(void **state)
@@ -354,6 +405,7 @@ int main(void)
 		cmocka_unit_test(one_socket),      cmocka_unit_test(unreachable),
 		cmocka_unit_test(cannot_segment),  cmocka_unit_test(addresses),
 		cmocka_unit_test(foreign_address), cmocka_unit_test(port_in_use),
+		cmocka_unit_test(traffic_classes),
 	};
 
 	return cmocka_run_group_tests_name("soft ports", tests, NULL, NULL);

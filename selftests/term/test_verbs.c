@@ -37,6 +37,8 @@ struct end {
 	struct inc_channel_region region;
 	uint8_t data[MESSAGES][BYTES];
 	bool echoes; /* this end sends each message back */
+	/* settings of the channel; NULL: those of the device */
+	const struct inc_channel_verbs_settings *settings;
 	uint64_t n_messages, n_sent, n_lost;
 	/* buffers of the messages that are being sent back, with the numbers n_sent to
 	 * n_messages */
@@ -107,6 +109,9 @@ static int open_end(struct end *e, bool is_switch, struct inc_err *err)
 	};
 	struct inc_channel_opts channel = {
 		.own.psn = is_switch ? OWN_PSN : HOST_PSN,
+		.own.ip = htonl(is_switch ? SWITCH_IP : HOST_IP),
+		.ifname = is_switch ? "fake1" : NULL,
+		.verbs = e->settings,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = PAYLOAD,
 		.max_message_bytes = is_switch ? BYTES : 0,
@@ -435,6 +440,127 @@ static void test_failed_send(void **state)
 	assert_int_equal(fake_verbs_objects(), 0);
 }
 
+/* Each setting of a channel becomes the attribute of its name. */
+static void test_settings(void **state)
+{
+	static const struct inc_channel_verbs_settings settings = {
+		.gid_index = FAKE_VERBS_MACHINE_GIDS - 1,
+		.timeout = 14,
+		.retry_cnt = 5,
+		.rnr_retry = 4,
+		.min_rnr_timer = 3,
+		.sl = 6,
+		.traffic_class = 104,
+		.hop_limit = 9,
+		.flow_label = 0xabcde,
+		.pkey_index = 1,
+		.rate_limit = 2500000,
+		.max_rd_atomic = 7,
+	};
+	static struct end host, sw;
+	struct ibv_qp_attr attr;
+	struct ibv_qp *qp;
+	int mask;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	fake_verbs_rate_limits(1000, 4000000);
+	fake_verbs_second_gid(true);
+	sw.settings = &settings;
+	open_pair(&host, &sw);
+	qp = VERBS_CH(sw.ch)->qp.ibv;
+	assert_int_equal(sw.own.pkey, 0x8001);
+	assert_int_equal(sw.own.pkey_index, 1);
+	assert_int_equal(sw.own.gid_index, FAKE_VERBS_MACHINE_GIDS - 1);
+	assert_int_equal(fake_verbs_given(qp, IBV_QPS_INIT, &mask).pkey_index, 1);
+	attr = fake_verbs_given(qp, IBV_QPS_RTR, &mask);
+	assert_int_equal(attr.min_rnr_timer, 3);
+	assert_int_equal(attr.max_dest_rd_atomic, 7);
+	assert_int_equal(attr.ah_attr.sl, 6);
+	assert_int_equal(attr.ah_attr.is_global, 1);
+	assert_int_equal(attr.ah_attr.grh.sgid_index, FAKE_VERBS_MACHINE_GIDS - 1);
+	assert_int_equal(attr.ah_attr.grh.traffic_class, 104);
+	assert_int_equal(attr.ah_attr.grh.hop_limit, 9);
+	assert_int_equal(attr.ah_attr.grh.flow_label, 0xabcde);
+	attr = fake_verbs_given(qp, IBV_QPS_RTS, &mask);
+	assert_int_equal(attr.timeout, 14);
+	assert_int_equal(attr.retry_cnt, 5);
+	assert_int_equal(attr.rnr_retry, 4);
+	assert_int_equal(attr.max_rd_atomic, 7);
+	assert_true(mask & IBV_QP_RATE_LIMIT);
+	assert_int_equal(attr.rate_limit, 2500000);
+	close_end(&host);
+	close_end(&sw);
+	fake_verbs_rate_limits(0, 0);
+	fake_verbs_second_gid(false);
+	assert_int_equal(fake_verbs_objects(), 0);
+}
+
+/* Without settings a switch has its defaults, which differ from those of a host. */
+static void test_defaults(void **state)
+{
+	static struct end host, sw;
+	struct ibv_qp_attr attr;
+	int mask;
+
+	memset(&host, 0, sizeof(host));
+	memset(&sw, 0, sizeof(sw));
+	open_pair(&host, &sw);
+	attr = fake_verbs_given(VERBS_CH(sw.ch)->qp.ibv, IBV_QPS_RTS, &mask);
+	assert_int_equal(attr.timeout, 17);
+	assert_int_equal(attr.retry_cnt, 6);
+	assert_int_equal(attr.rnr_retry, 7);
+	assert_int_equal(attr.max_rd_atomic, 1);
+	assert_false(mask & IBV_QP_RATE_LIMIT);
+	attr = fake_verbs_given(VERBS_CH(sw.ch)->qp.ibv, IBV_QPS_RTR, &mask);
+	assert_int_equal(attr.min_rnr_timer, INC_CHANNEL_RNR_TIMER);
+	assert_int_equal(attr.ah_attr.grh.hop_limit, 64);
+	assert_int_equal(attr.ah_attr.grh.traffic_class, 0);
+	assert_int_equal(sw.own.pkey_index, 0);
+	attr = fake_verbs_given(VERBS_CH(host.ch)->qp.ibv, IBV_QPS_RTS, &mask);
+	assert_int_equal(attr.rnr_retry, 6);
+	close_end(&host);
+	close_end(&sw);
+	assert_int_equal(fake_verbs_objects(), 0);
+}
+
+/* A setting that the device cannot have ends in one line with channel, port, device and setting. */
+static void test_refused_settings(void **state)
+{
+	static const struct {
+		struct inc_channel_verbs_settings settings;
+		int code;
+		const char *text;
+	} cases[] = {
+		{{.pkey_index = -1, .gid_index = -1, .rate_limit = 999},
+		 -EOPNOTSUPP,
+		 "the switch's, port fake1: fake1/1: rate_limit 999: the device limits the rate of "
+		 "no "
+		 "RC queue pair; remove rate_limit, or set it to 0 here"},
+		{{.pkey_index = -1, .gid_index = -1, .max_rd_atomic = 17},
+		 -EINVAL,
+		 "the switch's, port fake1: fake1/1: max_rd_atomic 17: the device can do 16"},
+		{{.pkey_index = 2, .gid_index = -1},
+		 -EINVAL,
+		 "the switch's, port fake1: fake1/1: pkey_index 2: the port has 2 P_Keys"},
+		{{.pkey_index = -1, .gid_index = 3},
+		 -EINVAL,
+		 "the switch's, port fake1: fake1/1: gid_index 3: is no RoCE v2 GID of 10.78.1.1; "
+		 "remove gid_index, or set it to 1"},
+	};
+	static struct end sw;
+	struct inc_err err;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		memset(&sw, 0, sizeof(sw));
+		sw.settings = &cases[i].settings;
+		assert_int_equal(open_end(&sw, true, &err), cases[i].code);
+		assert_string_equal(err.msg, cases[i].text);
+		close_end(&sw);
+		assert_int_equal(fake_verbs_objects(), 0);
+	}
+}
+
 static int setup(void **state)
 {
 	fake_verbs_machine(2);
@@ -446,8 +572,9 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(echo),        CASE(shut_by_report), CASE(failures),  CASE(lost),
-		CASE(failed_send), CASE(wakes),          CASE(arm_fails), CASE(unmap),
+		CASE(echo),        CASE(shut_by_report), CASE(failures),         CASE(lost),
+		CASE(failed_send), CASE(wakes),          CASE(arm_fails),        CASE(unmap),
+		CASE(settings),    CASE(defaults),       CASE(refused_settings),
 	};
 
 	return cmocka_run_group_tests_name("verbs", tests, NULL, NULL);

@@ -95,5 +95,6 @@ int inc_term_capabilities(const struct inc_settings *settings, struct inc_msg_en
 	if (why.msg[0])
 		inc_debug("endpoints of termination mode: %s", why.msg);
 	add_kernels(out);
+	out->verbs = true;
 	return lacks;
 }

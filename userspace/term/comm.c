@@ -182,11 +182,59 @@ static enum inc_channel_se se_of(const struct inc_conn_conf *conn, bool network)
 	return network ? INC_CHANNEL_SE_HAS : INC_CHANNEL_SE_LACKS;
 }
 
+/* Fills in the settings of an end's queue pair: those that its connection has, and otherwise those
+ * of a switch. */
+static void set_verbs(const struct inc_verbs_conf *conf, struct inc_channel_verbs_settings *out)
+{
+	*out = inc_channel_verbs_of_switch;
+#define _(name, min, max, text) \
+	if (conf->has_##name)   \
+		out->name = conf->name;
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+}
+
+/* Stores what the end's channel uses, for queries. */
+static void keep_verbs(struct comm_end *end, const struct inc_channel_verbs_settings *used,
+		       const struct inc_channel_own *own)
+{
+	struct inc_channel_verbs_settings found = *used;
+
+	end->verbs = end->conf.verbs;
+	if (end->conf.own.kind != INC_ENDPOINT_VERBS)
+		return;
+	found.gid_index = own->gid_index;
+	found.pkey_index = own->pkey_index;
+#define _(key, min, max, text)      \
+	end->verbs.key = found.key; \
+	end->verbs.has_##key = true;
+	INC_VERBS_SWITCH_KEYS(_)
+#undef _
+}
+
+/* Checks that a host is in the partition of a P_Key that the settings name. Otherwise the devices
+ * of both would drop each other's packets without a report. */
+static int check_pkey(const struct comm_end *end, uint16_t pkey, struct inc_err *err)
+{
+	const struct inc_conn_conf *conn = &end->conf;
+	char what[COMM_WHAT];
+
+	if (inc_conn_to_switch(conn) || !conn->verbs.has_pkey_index ||
+	    !((pkey ^ conn->pkey) & INC_PKEY_BITS))
+		return 0;
+	return inc_err_set(
+		err, EINVAL,
+		"%s, port %s: pkey_index %u is the P_Key 0x%04x, and the host has 0x%04x: "
+		"change pkey_index of the host (INCCL_VERBS) or of this port",
+		comm_what(end, what), conn->port, conn->verbs.pkey_index, pkey, conn->pkey);
+}
+
 static int open_channel(struct comm_end *end, struct inc_err *err)
 {
 	const struct inc_comm_conf *conf = &end->cm->conf;
 	struct inc_conn_conf *conn = &end->conf;
 	const bool network = conf->byte_order == INC_ORDER_NETWORK;
+	struct inc_channel_verbs_settings verbs;
 	char what[COMM_WHAT];
 	struct inc_channel_own own;
 	int ret = choose_psn(conn, err);
@@ -199,14 +247,19 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.messages = end->cm->receives,
 		.se = conn->up && network,
 		.peer_se = se_of(conn, network),
+		.verbs = &verbs,
+		.traffic_class = conn->verbs.traffic_class,
 		.memory = &first_of_device(end)->memory,
 		.what = comm_what(end, what),
 		.ctx = end,
 	};
 
+	set_verbs(&conn->verbs, &verbs);
 	ret = ret ?: end->dev->ops->make(end->dev, &opts, &end->ch, &own, err);
+	ret = ret ?: check_pkey(end, own.pkey, err);
 	if (ret)
 		return ret;
+	keep_verbs(end, &verbs, &own);
 	conn->own = own.end;
 	conn->has_own_psn = true;
 	return 0;

@@ -19,6 +19,7 @@ struct comm_end {
 	/* configuration of the connection, in which the switch's own numbers are filled in, and the
 	 * peer's as soon as they are known */
 	struct inc_conn_conf conf;
+	struct inc_verbs_conf verbs; /* the settings in use of the end's queue pair */
 	struct inc_channel_device *dev;
 	/* if owns_memory is set: the communicator's pool of buffers, registered with dev */
 	struct inc_channel_region memory;

@@ -51,6 +51,7 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 		.undelivered = end->delivery.loss != INC_LOSS_NONE,
 		.error = error_of(end),
 		.reason = end->lost ? inc_term_reasons[end->lost_for].name : NULL,
+		.verbs = end->verbs,
 		.received = f.received,
 		.acknowledged = f.acknowledged,
 		.results = end->conf.up ? node->partials : node->results,
