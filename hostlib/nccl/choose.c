@@ -106,16 +106,19 @@ static uint64_t lesser(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct ha_config *config)
+struct ha_budget ha_comms_budget(const struct inc_rdma_limits *limits,
+				 const struct ha_config *config)
 {
 	const uint64_t queue_pairs = 2ull * config->expected_channels;
 	const uint64_t completions =
 		((uint64_t)config->wr_per_conn * config->max_recvs + config->wr_per_conn) *
 		queue_pairs;
-	uint64_t n = lesser(limits->max_qp / queue_pairs, limits->max_cqe / completions);
+	struct ha_budget budget = {.by_queue_pairs = limits->max_qp / queue_pairs,
+				   .by_completions = limits->max_cqe / completions};
 
-	n = lesser(n, HA_MAX_COMMS);
-	return n ?: 1;
+	budget.comms =
+		lesser(lesser(budget.by_queue_pairs, budget.by_completions), HA_MAX_COMMS) ?: 1;
+	return budget;
 }
 
 /* ---- NCCL's lists of devices and interfaces ------------------------------------------------- */

@@ -37,9 +37,10 @@ void ha_pci_path_trim(char *path);
 
 #define HA_MAX_COMMS 256u /* most comms of a device that the plugin reports to NCCL */
 
-/* Returns how many comms a device has room for, at least 1. NCCL needs one comm for each of its
- * channels in each direction. */
-unsigned int ha_comms_budget(const struct inc_rdma_limits *limits, const struct ha_config *config);
+/* Computes how many comms a device has room for. NCCL needs one comm for each of its channels in
+ * each direction. */
+struct ha_budget ha_comms_budget(const struct inc_rdma_limits *limits,
+				 const struct ha_config *config);
 
 /* --- NCCL's lists of devices and interfaces ---
  *

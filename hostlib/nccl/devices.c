@@ -173,7 +173,7 @@ static bool take_rail(const struct ha_devices *devices, struct ha_device *device
 		      const struct found *found)
 {
 	struct ha_rail *rail = &device->rail[i];
-	const unsigned int max_comms = ha_comms_budget(&found->device->limits, devices->config);
+	const struct ha_budget budget = ha_comms_budget(&found->device->limits, devices->config);
 	const uint32_t max_message_bytes = found->port->max_message_bytes;
 
 	rail->device = inc_rdma_inventory_device(devices->inventory, found->device->index,
@@ -183,8 +183,12 @@ static bool take_rail(const struct ha_devices *devices, struct ha_device *device
 	rail->index = found->device->index;
 	rail->port = found->port->number;
 	/* the lower limit of both rails counts, because a failover may lead to either of them */
-	if (!i || max_comms < device->max_comms)
-		device->max_comms = max_comms;
+	if (!i || budget.by_queue_pairs < device->budget.by_queue_pairs)
+		device->budget.by_queue_pairs = budget.by_queue_pairs;
+	if (!i || budget.by_completions < device->budget.by_completions)
+		device->budget.by_completions = budget.by_completions;
+	if (!i || budget.comms < device->budget.comms)
+		device->budget.comms = budget.comms;
 	if (!i || max_message_bytes < device->max_message_bytes)
 		device->max_message_bytes = max_message_bytes;
 	return true;
@@ -329,7 +333,7 @@ static void take_interface(struct ha_device *device, const struct listed_interfa
 		.guid = found->guid,
 		.speed_mbps = found->speed_mbps,
 		.affinity = HA_AFFINITY_NONE,
-		.max_comms = HA_MAX_COMMS,
+		.budget.comms = HA_MAX_COMMS,
 		.max_recvs = config->max_recvs,
 		.max_message_bytes = MAX_MESSAGE_BYTES,
 		.rail[0].port = 1,

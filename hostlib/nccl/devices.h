@@ -47,6 +47,15 @@ enum ha_affinity {
 #undef HA_AFFINITY_
 };
 
+/* How many comms a device has room for. */
+struct ha_budget {
+	/* the number that NCCL gets: the smaller of the two below, from 1 to HA_MAX_COMMS
+	 * (choose.h) */
+	unsigned int comms;
+	/* number of comms for which the device's queue pairs, or its completions, are enough */
+	unsigned int by_queue_pairs, by_completions;
+};
+
 /* A network device as NCCL sees it: a port with its standby port. */
 struct ha_device {
 	/* name for NCCL: "mlx5_0", or "mlx5_0:2" if the RDMA device has several ports. Over UDP
@@ -61,7 +70,9 @@ struct ha_device {
 	 * standby port. */
 	struct ha_rail rail[HA_RAILS];
 	enum ha_affinity affinity;
-	unsigned int max_comms, max_recvs;
+	/* the budget of comms; over UDP only the number of comms is set */
+	struct ha_budget budget;
+	unsigned int max_recvs;
 	uint32_t max_message_bytes;
 	bool rxe; /* the device belongs to rxe, Linux's software RoCE */
 	/* The devices of all rails can register GPU memory: behind a dma-buf, or by its address.

@@ -122,7 +122,11 @@ static void log_devices(const struct ha_plugin *plugin)
 				    affinities[device->affinity]);
 		else
 			inc_err_add(&text, "%s: no standby", device->name);
-		inc_err_add(&text, "%u comms of %u receives", device->max_comms, device->max_recvs);
+		inc_err_add(&text, "%u comms of %u receives", device->budget.comms,
+			    device->max_recvs);
+		if (device->rail[0].device)
+			inc_err_add(&text, "queue pairs for %u, completions for %u",
+				    device->budget.by_queue_pairs, device->budget.by_completions);
 		if (device->dma_buf || device->peer_memory)
 			inc_err_add(&text, "GPU memory by %s%s%s", device->dma_buf ? "dma-buf" : "",
 				    device->dma_buf && device->peer_memory ? " and " : "",

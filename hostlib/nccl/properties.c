@@ -76,7 +76,7 @@ static void fill(const struct ha_device *device, struct ha_nccl_properties_v12 *
 		props->ptr_support |= HA_NCCL_PTR_DMABUF;
 	props->speed = device->speed_mbps;
 	props->port = device->rail[0].port;
-	props->max_comms = device->max_comms;
+	props->max_comms = device->budget.comms;
 	props->max_recvs = device->max_recvs;
 	if (device->max_message_bytes && device->max_message_bytes < MAX_MESSAGE_BYTES)
 		props->max_p2p_bytes = props->max_coll_bytes = device->max_message_bytes;

@@ -196,17 +196,21 @@ static void standbys(void **state)
 static void budget(void **state)
 {
 	static const struct {
-		unsigned int max_qp, max_cqe, channels, wr, recvs, comms;
+		unsigned int max_qp, max_cqe, channels, wr, recvs, comms, by_queue_pairs,
+			by_completions;
 	} rows[] = {
 		/* a ConnectX, whose limit is 576 x 32 completions of each device */
-		{262144, 4194303, 16, 64, 8, 227},
-		{262144, 1 << 30, 16, 64, 8, 256}, /* the result is the upper limit */
-		{1024, 4194303, 16, 64, 8, 32},    /* the number of queue pairs is the limit */
-		{65536, 32767, 16, 64, 8, 1},      /* limits of rxe */
-		{0, 0, 16, 64, 8, 1},              /* the result is the lower limit */
-		{65536, 32767, 1, 64, 1, 127},     /* the limit is 128 x 2 completions */
+		{262144, 4194303, 16, 64, 8, 227, 8192, 227},
+		/* the result is the upper limit */
+		{262144, 1 << 30, 16, 64, 8, 256, 8192, 58254},
+		/* the number of queue pairs is the limit */
+		{1024, 4194303, 16, 64, 8, 32, 32, 227},
+		{65536, 32767, 16, 64, 8, 1, 2048, 1}, /* limits of rxe */
+		{0, 0, 16, 64, 8, 1, 0, 0},            /* the result is the lower limit */
+		/* the limit is 128 x 2 completions */
+		{65536, 32767, 1, 64, 1, 127, 32768, 127},
 		/* the product of these numbers must not overflow */
-		{65536, 4194303, 1024, 65536, 8, 1},
+		{65536, 4194303, 1024, 65536, 8, 1, 32, 0},
 	};
 	size_t i;
 
@@ -217,7 +221,11 @@ static void budget(void **state)
 						 .wr_per_conn = rows[i].wr,
 						 .max_recvs = rows[i].recvs};
 
-		assert_int_equal(ha_comms_budget(&limits, &config), rows[i].comms);
+		const struct ha_budget got = ha_comms_budget(&limits, &config);
+
+		assert_int_equal(got.comms, rows[i].comms);
+		assert_int_equal(got.by_queue_pairs, rows[i].by_queue_pairs);
+		assert_int_equal(got.by_completions, rows[i].by_completions);
 	}
 }
 
