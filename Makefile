@@ -3,7 +3,7 @@
 # dependencies. So any number of jobs may run, and nothing is built twice.
 # What make builds is printed a target at a time. What a program prints that runs under make, such as the
 # tests, is printed as it comes.
-RUNS := demo check test test-all soak fault-matrix test-vm fuzz sim bench deb rpm
+RUNS := demo demo-failover check test test-all soak fault-matrix test-vm fuzz sim bench deb rpm
 # A recipe contains $(MAKE) literally, because make gives its jobs only to such recipes.
 BUILD_OPTIONS := --no-print-directory -Otarget
 JOBS ?= $(shell nproc)
@@ -21,7 +21,7 @@ include common.mk
 PRODUCT := lib bpf loader userspace controller hostlib topo docs docs/man docs/completion
 include $(PRODUCT:%=%/Makefile) selftests/Makefile scripts/packages.mk
 
-.PHONY: all tests deps demo test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format \
+.PHONY: all tests deps demo demo-failover test test-all soak fault-matrix test-vm fuzz sim bench install uninstall format check-format \
 	compile_commands.json clean help
 
 all: $(PRODUCT) ## build the product into build/ (JOBS=n: so many jobs, otherwise one a CPU)
@@ -37,13 +37,16 @@ deps-%:
 DEMO := $(addprefix $(B)/,inc-switchd inc-controller incctl inc-lab inc-wire inccl-perf inccl-digits digits.csv)
 # Programs that need no clang are compiled while the other packages are installed, because clang takes longest. The
 # installation is a job of make, so that make -n only prints it and ctrl-C ends it.
-WITHOUT_CLANG := $(LIB) $(filter-out %/inc-switchd,$(DEMO))
+WITHOUT_CLANG = $(LIB) $(filter-out %/inc-switchd,$(DEMO))
 demo: ## four hosts train a model through an XDP switch, every sum checked
-	$(Q)[ "$$(id -u)" = 0 ] || { echo "make demo needs root: it makes network namespaces and loads XDP programs" >&2; exit 1; }
+demo-failover: ## a cable is cut while the NCCL plugin sends, and the messages go on by another one
+demo-failover: DEMO := $(addprefix $(B)/,inc-switchd inc-controller inc-lab inc-wire ha-nccl-perf $(PLUGIN))
+demo demo-failover:
+	$(Q)[ "$$(id -u)" = 0 ] || { echo "make $@ needs root: it makes network namespaces and loads XDP programs" >&2; exit 1; }
 	$(Q)scripts/install-deps gcc
 	$(Q)$(MAKE) --no-print-directory deps-product $(WITHOUT_CLANG)
 	$(Q)$(MAKE) $(BUILD_OPTIONS) $(DEMO)
-	$(Q)topo/demo
+	$(Q)topo/demo $(filter-out demo,$(@:demo-%=%))
 
 check: ## in two minutes, before each commit: format, rules of the house, units, a job in each mode
 	$(Q)scripts/install-deps test
