@@ -7,7 +7,9 @@
 #include <string.h>
 #include "hostlib/include/inccl.h"
 #include "hostlib/nccl/collnet.h"
+#include "hostlib/nccl/metrics.h"
 #include "hostlib/nccl/plugin.h"
+#include "lib/base/clock.h"
 #include "lib/base/random.h"
 
 #define MAGIC   0x4841434eu /* "HACN" */
@@ -35,6 +37,7 @@ struct ha_coll_call {
 	struct ha_coll *coll;
 	struct inccl_request *request; /* NULL: the call has failed */
 	size_t bytes;
+	uint64_t began_at_ns;
 };
 
 struct ha_coll {
@@ -370,6 +373,7 @@ int ha_coll_connect(struct ha_coll_handle *const *handles, unsigned int n, unsig
 	coll->next = comms;
 	comms = coll;
 	pthread_mutex_unlock(&lock);
+	ha_metrics_coll_comms(1);
 	say_connected(coll);
 	*out = coll;
 	return 0;
@@ -384,6 +388,7 @@ void ha_coll_close(struct ha_coll *coll)
 		at = &(*at)->next;
 	*at = coll->next;
 	pthread_mutex_unlock(&lock);
+	ha_metrics_coll_comms(-1);
 	destroy(coll);
 }
 
@@ -418,6 +423,7 @@ int ha_coll_start(struct ha_coll *coll, const void *send, void *recv, size_t cou
 	}
 	call->coll = coll;
 	call->bytes = count * ha_coll_element_bytes(dtype);
+	call->began_at_ns = inc_now_ns();
 	coll->busy |= 1ull << (call - coll->call);
 	*out = call;
 	return 0;
@@ -432,6 +438,8 @@ int ha_coll_test(struct ha_coll_call *call, bool *done, int *bytes)
 	if (ret == -EAGAIN)
 		return 0;
 	if (ret) {
+		if (call->request)
+			ha_metrics_coll_failed();
 		call->request = NULL;
 		if (!coll->failed)
 			say(HA_LOG_WARN, "%s: %s", coll->name,
@@ -442,6 +450,7 @@ int ha_coll_test(struct ha_coll_call *call, bool *done, int *bytes)
 	}
 	if (bytes)
 		*bytes = call->bytes < INT_MAX ? (int)call->bytes : INT_MAX;
+	ha_metrics_coll_done(call->bytes, inc_now_ns() - call->began_at_ns);
 	coll->busy &= ~(1ull << (call - coll->call));
 	return 0;
 }

@@ -20,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "hostlib/nccl/devices.h"
-#include "hostlib/nccl/handle.h"
 #include "hostlib/nccl/memory.h"
+#include "hostlib/nccl/tcp.h"
 #include "lib/base/err.h"
 
 /* the state of the plugin, one for each process: config, devices, caches, threads */

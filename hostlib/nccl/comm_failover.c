@@ -150,6 +150,9 @@ static void take_event(struct ha_comm *comm, struct ha_path *path,
 {
 	switch (event->kind) {
 	case HA_PATH_LANDED:
+		if (comm->metrics)
+			ha_metrics_add(&comm->metrics->path[path->rail].received_bytes,
+				       event->bytes);
 		if (comm->sends)
 			break;
 		ha_comm_note_landed(comm, path, event->sequence);
@@ -293,10 +296,14 @@ static int post_payload(struct ha_comm *comm, unsigned int request)
 {
 	const struct ha_send *send = &comm->sender.send[request];
 	const struct ha_region *region = send->region;
+	const int ret =
+		ha_path_write(comm->path, ha_wr_id(comm->path->epoch, request), send->buffer,
+			      region ? ha_region_lkey(region, comm->path->rail) : 0, send->bytes,
+			      send->address, send->rkey, send->sequence);
 
-	return ha_path_write(comm->path, ha_wr_id(comm->path->epoch, request), send->buffer,
-			     region ? ha_region_lkey(region, comm->path->rail) : 0, send->bytes,
-			     send->address, send->rkey, send->sequence);
+	if (!ret && comm->metrics)
+		ha_metrics_add(&comm->metrics->path[comm->path->rail].sent_bytes, send->bytes);
+	return ret;
 }
 
 static int post_description(struct ha_comm *comm, unsigned int place)
@@ -390,6 +397,7 @@ static void log_failover(struct ha_comm *comm)
 	       comm->what, ha_cause_text(failover->cause), failover->epoch,
 	       (unsigned long long)(took_ns / INC_NSEC_PER_MSEC), failover->replayed,
 	       failover->delivered);
+	ha_metrics_failover(comm->metrics, failover, took_ns);
 	adapt_rto(comm, took_ns);
 }
 
@@ -404,6 +412,8 @@ static void handle_end(struct ha_comm *comm, uint64_t now_ns)
 	comm->ended_at_ns = now_ns;
 	if (comm->end->state != HA_FAILED)
 		return;
+	if (comm->metrics)
+		ha_metrics_add(&comm->metrics->figures.failed_comms, 1);
 	ha_log(comm->plugin, HA_LOG_WARN, "%s: failed in epoch %u: %s", comm->what,
 	       comm->end->epoch, comm->end->why ? comm->end->why : strerror(-comm->end->error));
 	if (comm->path && !comm->path->fenced && ha_path_fence(comm->path, &err))

@@ -34,6 +34,8 @@ int ha_comm_new(struct ha_comm **out, struct ha_plugin *plugin, unsigned int dev
 	comm->plugin = plugin;
 	comm->config = plugin->config;
 	comm->device = &plugin->devices.device[dev];
+	comm->metrics = ha_metrics_device(plugin->metrics, dev);
+	comm->shown = HA_N_STANDBYS;
 	comm->sends = sends;
 	comm->open = true;
 	comm->end = sends ? &comm->sender.end : &comm->receiver.end;
@@ -53,6 +55,7 @@ void ha_comm_free(struct ha_comm *comm)
 	struct ha_comm_region *region;
 	unsigned int i;
 
+	ha_metrics_standby(comm->metrics, &comm->shown, HA_N_STANDBYS);
 	ha_path_destroy(comm->path);
 	ha_path_destroy(comm->standby);
 	for (i = 0; i < HA_OLD_PATHS; i++)
@@ -163,6 +166,15 @@ static unsigned int look_wide(struct ha_comm *comm, uint64_t now_ns)
 	return worked;
 }
 
+static enum ha_standby standby_of(const struct ha_comm *comm)
+{
+	if (comm->stage != HA_STAGE_UP || comm->ended || !comm->open)
+		return HA_N_STANDBYS;
+	if (!comm->dual)
+		return HA_STANDBY_NONE;
+	return ha_comm_standby_ready(comm) ? HA_STANDBY_READY : HA_STANDBY_MISSING;
+}
+
 unsigned int ha_comm_round(struct ha_comm *comm, unsigned int budget, bool wide, uint64_t now_ns)
 {
 	unsigned int worked = 0;
@@ -180,6 +192,7 @@ unsigned int ha_comm_round(struct ha_comm *comm, unsigned int budget, bool wide,
 	} else if (comm->stage != HA_STAGE_LOST) {
 		ha_comm_handshake(comm, now_ns);
 	}
+	ha_metrics_standby(comm->metrics, &comm->shown, standby_of(comm));
 	return (worked ? HA_ROUND_WORKED : 0) | (is_busy(comm) ? HA_ROUND_BUSY : 0) |
 	       (comm->open ? HA_ROUND_OPEN : HA_ROUND_CLOSING) |
 	       (is_over(comm, now_ns) ? HA_ROUND_OVER : 0);
@@ -224,6 +237,8 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 		ha_log(plugin, HA_LOG_INFO, "no GPU memory: %s", why.msg);
 	ret = ha_caches_open(&plugin->caches, err);
 	if (!ret)
+		plugin->metrics = ha_metrics_start(plugin);
+	if (!ret)
 		ret = ha_worker_start(&plugin->worker, false, err);
 	if (!ret)
 		ret = ha_worker_start(&plugin->aimer, true, err);
@@ -244,6 +259,7 @@ static unsigned int close_parts(struct ha_plugin *plugin)
 	ha_worker_stop(plugin->aimer);
 	ha_worker_stop(plugin->worker);
 	ha_progress_free(plugin->progress);
+	ha_metrics_stop(plugin->metrics);
 	ha_caches_close(plugin->caches);
 	if (plugin->devices.config)
 		ha_devices_close(&plugin->devices);

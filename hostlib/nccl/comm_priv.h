@@ -28,6 +28,7 @@
 #include "hostlib/nccl/end.h"
 #include "hostlib/nccl/keys.h"
 #include "hostlib/nccl/memory.h"
+#include "hostlib/nccl/metrics.h"
 #include "hostlib/nccl/path.h"
 #include "hostlib/nccl/threads.h"
 #include "hostlib/nccl/receiver.h"
@@ -46,6 +47,7 @@ struct ha_plugin {
 	struct ha_devices devices;
 	struct ha_caches *caches;
 	struct ha_progress *progress;
+	struct ha_metrics *metrics; /* NULL: no figures are kept */
 	/* The two workers. The aimer connects queue pairs (RTR, RTS), which takes seconds if the
 	 * peer does not answer. So each of its jobs has a thread of its own, and no job of any comm
 	 * waits for that. */
@@ -107,6 +109,8 @@ struct ha_comm {
 	struct ha_plugin *plugin;
 	struct ha_config config; /* the plugin's settings, with this comm's traffic class */
 	const struct ha_device *device;
+	struct ha_device_metrics *metrics; /* figures of the device, or NULL */
+	enum ha_standby shown;             /* the state in which the figures have this comm */
 	bool sends;
 	/* true until NCCL, or the listener for a comm that NCCL does not have yet, closes the
 	 * comm */

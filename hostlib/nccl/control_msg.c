@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "hostlib/nccl/control_msg.h"
-#include "hostlib/nccl/handle.h"
+#include "hostlib/nccl/tcp.h"
 #include "lib/rdma/info.h"
 
 #define MSG_MAGIC   0x494e4357u /* "INCW" */

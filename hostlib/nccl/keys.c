@@ -61,6 +61,44 @@ static int read_number(const struct ha_setting *setting, int64_t *value, struct 
 	return 0;
 }
 
+/* Whether a text names a file of its own for each process of a host: an absolute path with %p. */
+static bool names_file_per_process(const char *text)
+{
+	bool process = false;
+
+	if (*text != '/' || text[strlen(text) - 1] == '/')
+		return false;
+	while ((text = strchr(text, '%'))) {
+		if (!text[1] || !strchr("hp%", text[1]))
+			return false;
+		process = process || text[1] == 'p';
+		text += 2;
+	}
+	return process;
+}
+
+/* Checks what the texts and several settings together must be. */
+static int check(const struct ha_config *config, struct inc_err *err)
+{
+	if (config->transport && strcmp(config->transport, "soft") &&
+	    strcmp(config->transport, "verbs"))
+		return inc_err_set(err, EINVAL,
+				   "HA_NCCL_TRANSPORT: '%.64s' is not one of verbs, soft",
+				   config->transport);
+	if (config->metrics && !names_file_per_process(config->metrics))
+		return inc_err_set(
+			err, EINVAL,
+			"HA_NCCL_METRICS: '%.64s' is not an absolute path with %%p, such "
+			"as /var/lib/prometheus/node-exporter/nccl-%%p.prom",
+			config->metrics);
+	if (config->heartbeat_ms >= config->rto_ms)
+		return inc_err_set(err, EINVAL,
+				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u, "
+				   "so no message would be repeated",
+				   config->heartbeat_ms, config->rto_ms);
+	return 0;
+}
+
 int ha_config_read(struct ha_config *config, struct inc_err *err)
 {
 	const struct ha_setting *setting = ha_settings;
@@ -77,17 +115,7 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 #define TEXT(member, name, text) config->member = read_text(name);
 	HA_TEXTS(TEXT)
 #undef TEXT
-	if (config->transport && strcmp(config->transport, "soft") &&
-	    strcmp(config->transport, "verbs"))
-		return inc_err_set(err, EINVAL,
-				   "HA_NCCL_TRANSPORT: '%.64s' is not one of verbs, soft",
-				   config->transport);
-	if (config->heartbeat_ms >= config->rto_ms)
-		return inc_err_set(err, EINVAL,
-				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u, "
-				   "so no message would be repeated",
-				   config->heartbeat_ms, config->rto_ms);
-	return 0;
+	return check(config, err);
 }
 
 bool ha_config_is_soft(const struct ha_config *config)

@@ -49,6 +49,8 @@
 	  "a CollNet call ends if its switch answers nothing for so long; not with verbs")         \
 	_(bool, no_flush, "NCCL_GDR_FLUSH_DISABLE", NULL, "", 0, 0, 1,                             \
 	  "iflush does nothing, so that GPU memory may be read before its data are there")         \
+	_(uint32_t, metrics_ms, "HA_NCCL_METRICS_MS", NULL, "ms", 5000, 100, 60000,                \
+	  "from one writing of the file of HA_NCCL_METRICS to the next")                           \
 	_(int, gid_index, "NCCL_IB_GID_INDEX", NULL, "", -1, -1, 255,                              \
 	  "place in the port's GID table; -1: found, RoCE v2 first")                               \
 	_(uint8_t, traffic_class, "NCCL_IB_TC", NULL, "", 0, 0, 255,                               \
@@ -67,7 +69,10 @@
 	  "interface of the TCP sockets, in the same form without ports")                       \
 	_(transport, "HA_NCCL_TRANSPORT",                                                       \
 	  "`verbs`, the default, or `soft`: UDP sockets of the interfaces that "                \
-	  "NCCL_SOCKET_IFNAME allows, instead of RDMA devices")
+	  "NCCL_SOCKET_IFNAME allows, instead of RDMA devices")                                 \
+	_(metrics, "HA_NCCL_METRICS",                                                           \
+	  "file of the figures for Prometheus: an absolute path with %p, the number of the "    \
+	  "process, and with %h, the host's name, where hosts share the directory")
 
 struct ha_config {
 #define HA_NUMBER_(type, member, name, instead, unit, def, least, most, text) type member;

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "hostlib/nccl/handle.h"
 #include "hostlib/nccl/choose.h"
 #include "hostlib/nccl/control_msg.h"
+#include "hostlib/nccl/tcp.h"
 #include "selftests/fuzz/fuzz.h"
 
 static void check_msg(struct fuzz_bytes *bytes)

@@ -12,12 +12,14 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/tools/ha_perf_stream.h"
 #include "lib/base/clock.h"
@@ -294,6 +296,72 @@ static void dmabuf_memory(void **state)
 	job_end(&job);
 }
 
+/* ---- before a test that leaves the plugin open ---------------------------------------------- */
+
+/* While `holds` is set, a file of figures is not renamed, as on a disk that does not answer. */
+static bool holds, is_held;
+
+int rename(const char *from, const char *to)
+{
+	while (__atomic_load_n(&holds, __ATOMIC_ACQUIRE)) {
+		__atomic_store_n(&is_held, true, __ATOMIC_RELEASE);
+		usleep(1000);
+	}
+	return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+	char found[16384];
+	FILE *file = fopen(path, "re");
+	size_t n;
+
+	if (!file)
+		return false;
+	n = fread(found, 1, sizeof(found) - 1, file);
+	fclose(file);
+	found[n] = '\0';
+	return strstr(found, text);
+}
+
+/* Neither NCCL's thread nor the progress thread waits for the file of figures: messages and a
+ * failover go on while it cannot be written. */
+static void figures_block_nothing(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const unsigned int before = lines(&stands_by), logged_before = lines(&failovers);
+	char directory[] = "/tmp/inc-test-XXXXXX", path[PATH_MAX];
+	struct job job;
+	uint64_t to = 10;
+
+	assert_non_null(mkdtemp(directory));
+	snprintf(path, sizeof(path), "%s/%%p.prom", directory);
+	setenv("HA_NCCL_METRICS", path, 1);
+	setenv("HA_NCCL_METRICS_MS", "100", 1);
+	snprintf(path, sizeof(path), "%s/%d.prom", directory, (int)getpid());
+	__atomic_store_n(&holds, true, __ATOMIC_RELEASE);
+	job_begin(&job, VERSIONS - 1, 1);
+	must_run(&job, to);
+	while (lines(&stands_by) < before + 2 || !__atomic_load_n(&is_held, __ATOMIC_ACQUIRE)) {
+		must_be_in_time(began_at_ns);
+		assert_int_equal(move(&job, to += 10), 0);
+	}
+	fake_verbs_faults((unsigned int)device[SENDER], FAKE_VERBS_CUT);
+	while (lines(&failovers) < logged_before + 2) {
+		must_be_in_time(began_at_ns);
+		assert_int_equal(move(&job, to += 10), 0);
+	}
+	assert_int_equal(access(path, F_OK), -1);
+	__atomic_store_n(&holds, false, __ATOMIC_RELEASE);
+	while (!file_has(path, "le=\"+Inf\"} 1\n"))
+		must_be_in_time(began_at_ns);
+	job_end(&job);
+	/* the file ends with the plugin, so the directory is empty */
+	assert_int_equal(rmdir(directory), 0);
+	unsetenv("HA_NCCL_METRICS");
+	fake_verbs_faults((unsigned int)device[SENDER], 0);
+}
+
 /* ---- tests ---------------------------------------------------------------------------------- */
 
 static void every_version(void **state)
@@ -446,8 +514,9 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* the trial is first, because up to version 10 nothing closes the plugin */
+		/* these two are first, because up to version 10 nothing closes the plugin */
 		cmocka_unit_test(trial),
+		cmocka_unit_test(figures_block_nothing),
 		cmocka_unit_test(gpu_memory),
 		cmocka_unit_test(dmabuf_memory),
 		cmocka_unit_test(every_version),

@@ -175,6 +175,35 @@ static void no_numbers(void **state)
 	assert_null(config.ib_hca);
 }
 
+/* Each process of a host writes a file of its own. */
+static void files_of_figures(void **state)
+{
+	static const char *const wrong[] = {"nccl-%p.prom",
+					    "/tmp/nccl.prom",
+					    "/tmp/%h.prom",
+					    "/tmp/%p/",
+					    "/tmp/%p-%x",
+					    "/tmp/%p-%",
+					    "/tmp/%%p",
+					    "/",
+					    "%p"},
+				 *const right[] = {"/tmp/%p", "/%p/a", "/tmp/a-%h-%p.prom",
+						   "/tmp/%%%p"};
+	struct ha_config config;
+	struct inc_err err;
+	size_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_int_equal(read_with("HA_NCCL_METRICS", wrong[i], &config, &err), -EINVAL);
+		assert_memory_equal(err.msg, "HA_NCCL_METRICS: ", 17);
+		assert_non_null(strstr(err.msg, wrong[i]));
+	}
+	for (i = 0; i < sizeof(right) / sizeof(right[0]); i++)
+		assert_int_equal(read_with("HA_NCCL_METRICS", right[i], &config, &err), 0);
+	assert_int_equal(read_with("HA_NCCL_METRICS", "", &config, &err), 0);
+	assert_null(config.metrics);
+}
+
 /* Reads random texts. An accepted text must have been read as the number that it contains. */
 static void random_values(void **state)
 {
@@ -308,6 +337,7 @@ int main(void)
 		cmocka_unit_test_setup(bounds, clear),
 		cmocka_unit_test_setup(nccl_variables, clear),
 		cmocka_unit_test_setup(no_numbers, clear),
+		cmocka_unit_test_setup(files_of_figures, clear),
 		cmocka_unit_test_setup(random_values, clear),
 		cmocka_unit_test_setup(together, clear),
 		cmocka_unit_test(document),

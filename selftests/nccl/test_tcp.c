@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "hostlib/nccl/handle.h"
 #include "hostlib/nccl/tcp.h"
 
 #define LIMIT_MS 10000
@@ -364,7 +363,7 @@ static void ipv6(void **state)
 
 #define WITH_PAIR(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
-/* The contents of a handle (hostlib/nccl/handle.h). */
+/* The contents of a handle (hostlib/nccl/tcp.h). */
 
 #define NONCE 0x0123456789abcdefull
 
