@@ -68,7 +68,7 @@ static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* counts of log lines, which the lock protects */
-static unsigned int stands_by, failovers, sources;
+static unsigned int stands_by, failovers, sources, without_path;
 
 static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 		     int line, const char *format, ...)
@@ -82,6 +82,7 @@ static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, con
 	pthread_mutex_lock(&lock);
 	stands_by += strstr(text, " stands by for epoch 1") != NULL;
 	failovers += strstr(text, ": failover: ") != NULL;
+	without_path += strstr(text, "no path comes up: fake") && strstr(text, "Cannot allocate");
 	sources += strstr(text, "HA_NCCL_QP_TIMEOUT: 12, by NCCL_IB_TIMEOUT") ||
 		   strstr(text, "HA_NCCL_RTO_MS: 1000");
 	pthread_mutex_unlock(&lock);
@@ -362,6 +363,63 @@ static void figures_block_nothing(void **state)
 	fake_verbs_faults((unsigned int)device[SENDER], 0);
 }
 
+static void connect_job(struct job *job, void *context)
+{
+	job_begin(job, VERSIONS - 1, 1);
+	job->net.context = context;
+	if (ha_stream_join(&job->end[SENDER], device[SENDER], &job->end[RECEIVER], device[RECEIVER],
+			   BYTES))
+		fail_msg("%s", job->net.err.msg);
+}
+
+/* A device has room for as many comms as maxComms promises, all at once, and each passes messages.
+ * NCCL alone counts them, so one more works while the device has room. If the device has none,
+ * connect fails with one line of the log that has its reason. */
+static void as_many_comms_as_promised(void **state)
+{
+	struct ha_nccl_properties_v12 props;
+	struct job first, *jobs, *last;
+	unsigned int i, n;
+
+	/* the fake device has 1024 completions, and a comm needs (8 x 1 + 8) x 2 */
+	setenv("HA_NCCL_EXPECTED_CHANNELS", "1", 1);
+	setenv("HA_NCCL_WR_PER_CONN", "8", 1);
+	setenv("HA_NCCL_MAX_RECVS", "1", 1);
+	job_begin(&first, VERSIONS - 1, 1);
+	assert_int_equal(ha_net_init(&first.net, log_line), 0);
+	assert_int_equal(ncclNetPlugin_v12.getProperties(device[SENDER], &props), HA_NCCL_SUCCESS);
+	n = props.max_comms;
+	assert_int_equal(n, 32);
+	jobs = calloc(n + 2, sizeof(*jobs));
+	assert_non_null(jobs);
+	for (i = 0; i <= n; i++) {
+		connect_job(&jobs[i], first.net.context);
+		assert_int_equal(move(&jobs[i], 1), 0);
+	}
+	for (i = 0; i <= n; i++)
+		assert_int_equal(move(&jobs[i], 5), 0);
+	last = &jobs[n + 1];
+	job_begin(last, VERSIONS - 1, 1);
+	last->net.context = first.net.context;
+	last->opts.limit_ms *= 10; /* 50 tries, at least 100 ms apart */
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, UINT_MAX);
+	assert_int_equal(ha_stream_join(&last->end[SENDER], device[SENDER], &last->end[RECEIVER],
+					device[RECEIVER], BYTES),
+			 -EIO);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, 0, 0);
+	assert_string_equal(last->net.err.msg, "connect: ncclRemoteError");
+	assert_int_equal(lines(&without_path), 1);
+	for (i = 0; i <= n; i++)
+		assert_int_equal(move(&jobs[i], 10), 0);
+	for (i = 0; i < 2 * (n + 2); i++)
+		assert_int_equal(ha_stream_close(&jobs[i / 2].end[i % 2]), 0);
+	assert_int_equal(ha_net_finalize(&first.net), 0);
+	free(jobs);
+	unsetenv("HA_NCCL_EXPECTED_CHANNELS");
+	unsetenv("HA_NCCL_WR_PER_CONN");
+	unsetenv("HA_NCCL_MAX_RECVS");
+}
+
 /* ---- tests ---------------------------------------------------------------------------------- */
 
 static void every_version(void **state)
@@ -514,9 +572,10 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* these two are first, because up to version 10 nothing closes the plugin */
+		/* these three are first, because up to version 10 nothing closes the plugin */
 		cmocka_unit_test(trial),
 		cmocka_unit_test(figures_block_nothing),
+		cmocka_unit_test(as_many_comms_as_promised),
 		cmocka_unit_test(gpu_memory),
 		cmocka_unit_test(dmabuf_memory),
 		cmocka_unit_test(every_version),
