@@ -4,6 +4,7 @@ expectations. Tests import all of it from libtest."""
 import contextlib
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
@@ -172,6 +173,13 @@ def command(*args, timeout=60, check=True, stdin=subprocess.DEVNULL, **popen):
         raise
     result = Result(args, process.returncode, out, err, watch())
     return result.ok() if check else result
+
+
+def runtime_of(library):
+    """The environment in which Python can load a library. If the library was built with a sanitizer, the sanitizer's runtime
+    must be there first. Python keeps memory until it ends, so leaks are not looked for."""
+    found = re.search(r"lib[at]san\S* => (\S+)", command("ldd", library).out)
+    return {"LD_PRELOAD": found[1], "ASAN_OPTIONS": "detect_leaks=0"} if found else {}
 
 
 def at_terminal(*args, timeout=60, **popen):

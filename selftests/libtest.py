@@ -16,8 +16,8 @@ import sys
 import tempfile
 import traceback
 
-from libproc import (Daemons, Failure, Result, at_terminal, awake_stopwatch, command, ends_within, expect, gone, stands_still, stopped, stopwatch,  # noqa: F401
-                     wait_for)
+from libproc import (Daemons, Failure, Result, at_terminal, awake_stopwatch, command, ends_within, expect, gone, runtime_of, stands_still, stopped,  # noqa: F401
+                     stopwatch, wait_for)
 
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("INC_BUILD") or os.path.join(TOP, "build")
