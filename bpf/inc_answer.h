@@ -14,6 +14,30 @@
 #define INC_ACK_IP_LEN    (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
 
+/* The headers from IP to BTH as ten words: five of IP, two of UDP and three of the BTH, the last of
+ * which has the PSN. */
+struct inc_head {
+	__u32 word[INC_IP_TO_BTH_LEN / 4];
+};
+
+/* Returns the ICRC state of the headers before the word with the PSN. The function is global and
+ * has a loop, because the verifier would follow the look-ups in CRC tables again for each caller
+ * and each kind of answer. */
+__noinline __u32 inc_head_crc(const struct inc_head *head)
+{
+	__u32 state = INC_ICRC_SEED;
+	struct inc_head masked;
+
+	if (!head)
+		return 0;
+	masked = *head;
+	inc_icrc_mask((__u8 *)&masked);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < INC_IP_TO_BTH_LEN / 4 - 1; i++)
+		state = inc_crc_word(state, masked.word[i]);
+	return state;
+}
+
 /*
  * Returns the ICRC state of the headers just written, over IP to BTH. All words of these headers
  * but the one with the PSN are the same for every frame of a connection with this key. So the state
@@ -23,33 +47,30 @@
  */
 static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache)
 {
-	const __u32 *headers = data + INC_ETH_LEN;
-	/* the headers as ten words: five of IP, two of UDP and three of the BTH, the last of which
-	 * has the PSN */
-	__u32 w[INC_IP_TO_BTH_LEN / 4];
+	const struct inc_head *head = data + INC_ETH_LEN;
 	__u64 cached = *(volatile __u64 *)cache;
 	__u32 state;
 
 	if (cached >> 32 == key) {
 		state = cached;
 	} else {
-		__builtin_memcpy(w, headers, sizeof(w));
-		inc_icrc_mask((__u8 *)w);
-		state = INC_ICRC_SEED;
-#pragma unroll
-		for (int i = 0; i < 9; i++)
-			state = inc_crc_word(state, w[i]);
+		state = inc_head_crc(head);
 		*(volatile __u64 *)cache = (__u64)key << 32 | state;
 	}
-	return inc_crc_word(state, headers[9]);
+	return inc_crc_word(state, head->word[INC_IP_TO_BTH_LEN / 4 - 1]);
 }
 
-/* Rewrites the frame as an ACK packet, that is an ACK or a NAK, for its sender. ackreq_psn: the
- * PSN, with INC_BTH_ACKREQ or without. Returns the counter `outcome`, or the counter of the reason
- * why the frame cannot become an answer. */
+/* The ACK packet, that is an ACK or a NAK, that the sender of a packet shall receive. */
+struct inc_answer {
+	__u32 ackreq_psn; /* the PSN, with INC_BTH_ACKREQ or without */
+	__u32 syn_msn;    /* the AETH in host order: the syndrome above 24 bits of MSN */
+};
+
+/* Rewrites the frame as an answer for its sender. Returns the counter `outcome`, or the counter of
+ * the reason why the frame cannot become an answer. */
 static __always_inline enum inc_counter_id
-inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m,
-	   __u8 syndrome, __u32 ackreq_psn, __u32 msn, enum inc_counter_id outcome)
+inc_put_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m,
+	       const struct inc_answer *answer, enum inc_counter_id outcome)
 {
 	__s32 delta = INC_ACK_FRAME_LEN - (__s32)pkt->frame_len;
 	union inc_mac peer = inc_answer_mac(m, pkt, outcome == INC_CTR_ANS_DUPLICATE);
@@ -70,9 +91,9 @@ inc_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_ma
 	if (data + INC_ACK_FRAME_LEN > end)
 		return INC_CTR_DROP_NO_ROOM;
 
-	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, ackreq_psn);
+	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, answer->ackreq_psn);
 	aeth = data + INC_HEADERS_LEN;
-	inc_put_aeth((__u8 *)aeth, syndrome, msn);
+	inc_put_aeth((__u8 *)aeth, answer->syn_msn >> 24, answer->syn_msn);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);
 	aeth[1] = ~inc_crc_word(state, aeth[0]);
 	return outcome;
@@ -84,14 +105,23 @@ static __always_inline __u32 inc_kept_psn(const struct inc_match *m)
 	return (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK;
 }
 
+/* Decides an answer. Each of the functions inc_answer_*() does so, too, and returns the counter on
+ * which the packet ends. The frame becomes the answer in one place, inc_handle_own(). */
+static __always_inline enum inc_counter_id inc_answer(struct inc_answer *answer, __u8 syndrome,
+						      __u32 ackreq_psn, __u32 msn,
+						      enum inc_counter_id outcome)
+{
+	answer->syn_msn = (__u32)syndrome << 24 | (msn & INC_PSN_MASK);
+	answer->ackreq_psn = ackreq_psn;
+	return outcome;
+}
+
 /* Answers a data packet with an ACK of all packets that are stored. */
-static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
-							  const struct inc_packet *pkt,
-							  const struct inc_match *m,
-							  enum inc_counter_id outcome)
+static __always_inline enum inc_counter_id
+inc_answer_ack(const struct inc_match *m, struct inc_answer *answer, enum inc_counter_id outcome)
 {
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(ctx, pkt, m, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
+	return inc_answer(answer, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
 }
 
 /*
@@ -100,9 +130,9 @@ static __always_inline enum inc_counter_id inc_answer_ack(struct xdp_md *ctx,
  * communicator or connection has failed since, the NAK has the refused packet's PSN. Its sender
  * waits for that packet only, and may have no other in flight that the NAK could fail.
  */
-static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
-							  const struct inc_packet *pkt,
-							  const struct inc_match *m, __u8 syndrome,
+static __always_inline enum inc_counter_id inc_answer_nak(const struct inc_packet *pkt,
+							  const struct inc_match *m,
+							  struct inc_answer *answer, __u8 syndrome,
 							  enum inc_counter_id outcome)
 {
 	__u32 psn = m->cfg->peer.psn + (__u32)m->st->rx_next;
@@ -115,18 +145,17 @@ static __always_inline enum inc_counter_id inc_answer_nak(struct xdp_md *ctx,
 		m->st->naks_sent++;
 	/* with INC_COMM_F_REORDER the MSN of a NAK names a gap, and an MSN of 0 requests all
 	 * packets from the PSN on */
-	return inc_answer(ctx, pkt, m, syndrome, psn & INC_PSN_MASK,
+	return inc_answer(answer, syndrome, psn & INC_PSN_MASK,
 			  m->comm->flags & INC_COMM_F_REORDER ? 0 : m->st->msn, outcome);
 }
 
 /* Answers a packet with a NAK that names a gap: the missing packets that begin with the expected
  * one. gap: the MSN of this NAK, which describes the gap. */
-static __always_inline enum inc_counter_id inc_answer_gap(struct xdp_md *ctx,
-							  const struct inc_packet *pkt,
-							  const struct inc_match *m, __u32 gap)
+static __always_inline enum inc_counter_id inc_answer_gap(const struct inc_match *m,
+							  struct inc_answer *answer, __u32 gap)
 {
 	m->st->naks_sent++;
-	return inc_answer(ctx, pkt, m, INC_AETH_NAK_SEQ,
+	return inc_answer(answer, INC_AETH_NAK_SEQ,
 			  (m->cfg->peer.psn + (__u32)m->st->rx_next) & INC_PSN_MASK, gap,
 			  INC_CTR_ANS_NAK_SEQ);
 }
@@ -154,7 +183,7 @@ static __always_inline bool inc_is_echo(struct xdp_md *ctx, const struct inc_pac
 static __attribute__((noinline)) enum inc_counter_id inc_answer_echo(struct xdp_md *ctx,
 								     const struct inc_packet *pkt)
 {
-	__u32 state = INC_ICRC_SEED, zero = 0, *w;
+	__u32 state, zero = 0;
 	struct inc_buf *row = bpf_map_lookup_elem(&inc_scratch, &zero);
 	struct inc_roce_path path = {
 		.saddr = pkt->daddr,
@@ -178,12 +207,10 @@ static __attribute__((noinline)) enum inc_counter_id inc_answer_echo(struct xdp_
 	inc_put_bth(data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN, INC_OP_ECHO_REPLY, 0, pkt->pkey,
 		    INC_ECHO_QPN, pkt->psn);
 	/* the copy for the ICRC is in the scratch row, because the stack has no room for it */
-	w = (__u32 *)row->payload;
-	__builtin_memcpy(w, data + INC_ETH_LEN, INC_ECHO_IP_LEN - INC_ICRC_LEN);
-	inc_icrc_mask((__u8 *)w);
-#pragma unroll
-	for (__u32 i = 0; i < (INC_ECHO_IP_LEN - INC_ICRC_LEN) / 4; i++)
-		state = inc_crc_word(state, w[i]);
+	__builtin_memcpy(row->payload, data + INC_ETH_LEN, INC_ECHO_IP_LEN - INC_ICRC_LEN);
+	inc_icrc_mask(row->payload);
+	state = inc_crc_row(row, offsetof(struct inc_buf, payload), INC_ECHO_IP_LEN - INC_ICRC_LEN,
+			    INC_ICRC_SEED);
 	inc_put_icrc(data + INC_HEADERS_LEN + INC_ECHO_LEN, ~state);
 	return INC_CTR_ANS_ECHO;
 }

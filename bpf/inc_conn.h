@@ -18,15 +18,42 @@
  * as one packet takes. */
 #define INC_BUSY_LOOKS 1024
 
-/* Takes the connection. Returns 0 if another CPU holds the connection for too long. */
-__noinline int inc_enter(struct inc_conn_state *st)
+/* Takes the connection if no other CPU holds it. */
+static __always_inline bool inc_enter_free(struct inc_conn_state *st)
 {
+	if (!*(volatile __u32 *)&st->busy && !__sync_lock_test_and_set(&st->busy, 1))
+		return true;
+	return false;
+}
+
+/* The wait for a connection that another CPU holds. */
+struct inc_busy {
+	struct inc_conn_state *st;
+	int entered; /* 1: the connection was taken */
+};
+
+/* One look at the busy word, as a callback of bpf_loop(). Returns 1 to end the wait. */
+static long inc_busy_look(__u32 round, struct inc_busy *w)
+{
+	w->entered = inc_enter_free(w->st);
+	return w->entered;
+}
+
+/* Waits for the connection and takes it. Returns 0 if another CPU holds it for too long. */
+__noinline int inc_enter_busy(struct inc_conn_state *st)
+{
+	struct inc_busy w = {.st = st};
+
 	if (!st)
 		return 0;
-	for (__u32 i = 0; i < INC_BUSY_LOOKS; i++)
-		if (!*(volatile __u32 *)&st->busy && !__sync_lock_test_and_set(&st->busy, 1))
-			return 1;
-	return 0;
+	bpf_loop(INC_BUSY_LOOKS, inc_busy_look, &w, 0);
+	return w.entered;
+}
+
+/* Takes the connection. Returns false if another CPU holds it for too long. */
+static __always_inline bool inc_enter(struct inc_conn_state *st)
+{
+	return inc_enter_free(st) || inc_enter_busy(st);
 }
 
 static __always_inline void inc_leave(struct inc_conn_state *st)

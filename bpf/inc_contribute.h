@@ -242,12 +242,12 @@ static __always_inline bool inc_has_place(struct inc_place *at)
 
 /* Ends the connection. This packet and every later one of it is answered with a NAK. */
 static __always_inline enum inc_counter_id
-inc_refuse(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
+inc_refuse(const struct inc_packet *pkt, const struct inc_match *m, struct inc_answer *answer)
 {
 	m->st->error = INC_AETH_NAK_INVALID;
 	inc_emit(INC_EVENT_CONN_ERROR, m->cfg->comm, m->conn, INC_AETH_NAK_INVALID, m->st->rx_next,
 		 inc_child_bit(m));
-	return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_INVALID, INC_CTR_ANS_NAK_INVALID);
+	return inc_answer_nak(pkt, m, answer, INC_AETH_NAK_INVALID, INC_CTR_ANS_NAK_INVALID);
 }
 
 /* Stores the packet's properties in its row, which has the payload already. The chunk number is
@@ -409,21 +409,34 @@ __noinline int inc_first_gap(const struct inc_conn_state *st, const struct inc_c
  * these writes are full barriers.
  */
 #define INC_FRONTIER_TRIES 64
+
+/* The communicator whose tx_next is advanced. */
+struct inc_frontier {
+	struct inc_comm_state *st;
+	const struct inc_comm_cfg *comm;
+};
+
+/* One attempt to advance tx_next, as a callback of bpf_loop(). Returns 1 to end the attempts,
+ * because the chunk at tx_next is incomplete. */
+static long inc_frontier_try(__u32 round, struct inc_frontier *f)
+{
+	__u64 from = *(volatile __u64 *)&f->st->tx_next;
+	struct inc_walk w = inc_walk_from(f->comm, from, 0);
+
+	bpf_loop(1u << (f->comm->log2_slots & 15), inc_walk_over, &w, 0);
+	if (w.r == from)
+		return 1;
+	__sync_val_compare_and_swap(&f->st->tx_next, from, w.r);
+	return 0;
+}
+
 __noinline int inc_advance_results(struct inc_comm_state *comm_st, const struct inc_comm_cfg *comm)
 {
-	struct inc_walk w;
-	__u64 from;
+	struct inc_frontier f = {.st = comm_st, .comm = comm};
 
 	if (!comm_st || !comm)
 		return 0;
-	w = inc_walk_from(comm, 0, 0);
-	for (__u32 i = 0; i < INC_FRONTIER_TRIES; i++) {
-		w.r = from = *(volatile __u64 *)&comm_st->tx_next;
-		bpf_loop(1u << (comm->log2_slots & 15), inc_walk_over, &w, 0);
-		if (w.r == from)
-			break;
-		__sync_val_compare_and_swap(&comm_st->tx_next, from, w.r);
-	}
+	bpf_loop(INC_FRONTIER_TRIES, inc_frontier_try, &f, 0);
 	return 0;
 }
 

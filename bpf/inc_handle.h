@@ -27,10 +27,9 @@
 
 /* Completes a chunk to which all children have contributed: the slot's sum is the result, or the
  * partial sum for the parent. */
-static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
-							const struct inc_packet *pkt,
-							const struct inc_match *m,
-							const struct inc_place *at)
+static __always_inline enum inc_counter_id
+inc_complete(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m,
+	     const struct inc_place *at, struct inc_answer *answer)
 {
 	__u32 differ = inc_reduce(m->cfg->comm, at->slot, at->r);
 
@@ -40,7 +39,8 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 		inc_count(INC_CTR_X_MISMATCH);
 		inc_emit(INC_EVENT_MISMATCH, m->cfg->comm, m->conn, INC_AETH_NAK_OPERATION, at->r,
 			 differ);
-		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_OPERATION, INC_CTR_ANS_NAK_FATAL);
+		return inc_answer_nak(pkt, m, answer, INC_AETH_NAK_OPERATION,
+				      INC_CTR_ANS_NAK_FATAL);
 	}
 	if (m->comm->flags & INC_COMM_F_UP) {
 		inc_publish64(&m->comm_st->up_next, at->r + 1);
@@ -53,77 +53,71 @@ static __always_inline enum inc_counter_id inc_complete(struct xdp_md *ctx,
 	return inc_multicast(ctx, pkt, m, at);
 }
 
-/* Stores and counts a contribution, whose ICRC is right. */
-static __always_inline enum inc_counter_id inc_contribute(struct xdp_md *ctx,
-							  const struct inc_packet *pkt,
-							  const struct inc_match *m,
-							  struct inc_place *at)
+/* Stores and counts a contribution, whose ICRC is right. The ACK of one that is kept ahead of a gap
+ * must wait until the gap is closed. If the packet shows a new gap, the answer names it. */
+static __always_inline enum inc_counter_id
+inc_contribute(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m,
+	       struct inc_place *at, struct inc_answer *answer)
 {
-	if (!inc_has_place(at))
-		return INC_CTR_DROP_CONFIG;
-	inc_describe(pkt, at);
-	inc_advance(pkt, m, at);
-	if (m->st->ahead)
-		inc_pass_kept(m->st, m->comm, m->cfg->child);
-	if (inc_arrive(m, at))
-		return inc_complete(ctx, pkt, m, at);
-	if (pkt->ackreq)
-		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_ACK);
-	return INC_CTR_ABS_STORED;
-}
+	bool kept = at->fate == INC_FATE_KEEP;
 
-/* Stores and counts a contribution ahead of a gap. Its ACK must wait until the gap is closed. If
- * the packet shows a new gap, the answer names it. */
-static __always_inline enum inc_counter_id inc_keep(struct xdp_md *ctx,
-						    const struct inc_packet *pkt,
-						    const struct inc_match *m, struct inc_place *at)
-{
 	if (!inc_has_place(at))
 		return INC_CTR_DROP_CONFIG;
 	inc_describe(pkt, at);
-	inc_note_ahead(m, at);
-	if (pkt->ackreq)
-		m->st->ahead_asks = 1;
+	if (kept) {
+		inc_note_ahead(m, at);
+		if (pkt->ackreq)
+			m->st->ahead_asks = 1;
+	} else {
+		inc_advance(pkt, m, at);
+		if (m->st->ahead)
+			inc_pass_kept(m->st, m->comm, m->cfg->child);
+	}
 	if (inc_arrive(m, at))
-		return inc_complete(ctx, pkt, m, at);
-	return at->gap ? inc_answer_gap(ctx, pkt, m, at->gap) : INC_CTR_ABS_AHEAD;
+		return inc_complete(ctx, pkt, m, at, answer);
+	if (kept)
+		return at->gap ? inc_answer_gap(m, answer, at->gap) : INC_CTR_ABS_AHEAD;
+	if (pkt->ackreq)
+		return inc_answer_ack(m, answer, INC_CTR_ANS_ACK);
+	return INC_CTR_ABS_STORED;
 }
 
 static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 						    const struct inc_packet *pkt,
-						    const struct inc_match *m, struct inc_place *at)
+						    const struct inc_match *m, struct inc_place *at,
+						    struct inc_answer *answer)
 {
 	struct inc_conn_state *st = m->st;
 
 	switch (at->fate) {
 	case INC_FATE_CONTRIBUTION:
-		return inc_contribute(ctx, pkt, m, at);
+	case INC_FATE_KEEP:
+		return inc_contribute(ctx, pkt, m, at, answer);
 	case INC_FATE_EARLY:
 		/* the peer resends from this packet on after the RNR NAK, so the packets that are
 		 * already in flight behind it get no NAK of their own */
 		st->nak_sent = 1;
-		return inc_answer_nak(ctx, pkt, m, INC_AETH_RNR | INC_RNR_TIMER, INC_CTR_ANS_RNR);
+		return inc_answer_nak(pkt, m, answer, INC_AETH_RNR | INC_RNR_TIMER,
+				      INC_CTR_ANS_RNR);
 	case INC_FATE_RESULT:
 		return inc_accept_result(ctx, pkt, m, at);
 	case INC_FATE_INVALID:
-		return inc_refuse(ctx, pkt, m);
+		return inc_refuse(pkt, m, answer);
 	case INC_FATE_BEHIND:
 		st->duplicates++;
-		return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_DUPLICATE);
-	case INC_FATE_KEEP:
-		return inc_keep(ctx, pkt, m, at);
+		return inc_answer_ack(m, answer, INC_CTR_ANS_DUPLICATE);
 	case INC_FATE_NAME:
 		inc_note_ahead(m, at);
-		return inc_answer_gap(ctx, pkt, m, at->gap);
+		return inc_answer_gap(m, answer, at->gap);
 	case INC_FATE_AHEAD:
 		if (st->nak_sent)
 			return INC_CTR_DROP_AHEAD;
 		st->nak_sent = 1;
-		return inc_answer_nak(ctx, pkt, m, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
+		return inc_answer_nak(pkt, m, answer, INC_AETH_NAK_SEQ, INC_CTR_ANS_NAK_SEQ);
 	case INC_FATE_CONN_ENDED:
-		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_INVALID);
+		return inc_answer_nak(pkt, m, answer, at->syndrome, INC_CTR_ANS_NAK_INVALID);
 	case INC_FATE_COMM_ENDED:
-		return inc_answer_nak(ctx, pkt, m, at->syndrome, INC_CTR_ANS_NAK_FATAL);
+		return inc_answer_nak(pkt, m, answer, at->syndrome, INC_CTR_ANS_NAK_FATAL);
 	}
 	return INC_CTR_DROP_CONFIG;
 }
@@ -132,6 +126,7 @@ static __always_inline enum inc_counter_id inc_data(struct xdp_md *ctx,
 static __always_inline enum inc_counter_id
 inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
 {
+	struct inc_answer answer = {};
 	struct inc_place at = {};
 	enum inc_counter_id c;
 	__u32 zero = 0;
@@ -159,9 +154,9 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	if (!intact)
 		return INC_CTR_DROP_ICRC;
 	inc_learn_mac(m, pkt);
-	if (pkt->opcode == INC_OP_ACK)
-		return inc_response(ctx, pkt, m);
-	return inc_data(ctx, pkt, m, &at);
+	c = pkt->opcode == INC_OP_ACK ? inc_response(ctx, pkt, m, &answer)
+				      : inc_data(ctx, pkt, m, &at, &answer);
+	return inc_counter_is(c, 'W') ? inc_put_answer(ctx, pkt, m, &answer, c) : c;
 }
 
 /* Returns the counter for a packet that belongs to no connection. It is c, with two exceptions. A

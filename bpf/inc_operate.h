@@ -95,7 +95,7 @@ __noinline int inc_sum_int32(struct inc_buf *dst, struct inc_buf *a, struct inc_
 
 /* How two words of elements are combined. A lane is the bits of one element in a word. */
 enum inc_method {
-	INC_FIRST,  /* the result is the first word */
+	INC_SECOND, /* the result is the second word */
 	INC_ADD,    /* each lane of the result is the sum of the two lanes */
 	INC_CHOOSE, /* each lane of the result is the smaller or the larger of the two lanes */
 	INC_AND,
@@ -227,120 +227,124 @@ static __always_inline __u64 inc_operate_word(enum inc_method how, bool be, __u3
 		word = inc_times_lanes(64, a, b);
 		break;
 	default:
-		word = a;
+		word = b;
 	}
 	return be ? __builtin_bswap64(word) : word;
 }
 
 #define INC_OPERATE_WORDS (INC_MAX_PAYLOAD / 8)
-#define INC_OPERATE_STEP  4 /* number of words that one round combines */
+#define INC_OPERATE_BLOCK 32 /* number of words that one call of inc_operate_block() combines */
+#define INC_OPERATE_STEP  4  /* number of words that one round combines */
 
-/* Combines the elements of rows a and b into dst, whose length is dst->len bytes. It processes
- * INC_OPERATE_STEP words at a time, so it may write a few words more. dst may be one of the
- * rows. */
-static __always_inline int inc_operate_pass(struct inc_buf *dst, const __u64 *a, const __u64 *b,
-					    enum inc_method how, bool be, __u32 desc)
+/* A block of words in two rows. The combined words go to the first one. */
+struct inc_block {
+	__u64 *dst;
+	const __u64 *src;
+	__u32 words; /* number of words that are left from this block on */
+	__u32 desc;
+};
+
+/* Combines the words of a block. It processes INC_OPERATE_STEP words at a time, so it may write a
+ * few words more. */
+static __always_inline int inc_operate_pass(const struct inc_block *w, enum inc_method how, bool be)
 {
-	__u32 words = (dst->len + 7) / 8;
-	__u64 *x = (__u64 *)dst->payload;
-
-	for (__u32 i = 0; i < words && i <= INC_OPERATE_WORDS - INC_OPERATE_STEP;
+	for (__u32 i = 0; i < w->words && i <= INC_OPERATE_BLOCK - INC_OPERATE_STEP;
 	     i += INC_OPERATE_STEP)
 #pragma unroll
-		for (__u32 k = 0; k < INC_OPERATE_STEP; k++)
-			x[i + k] = inc_operate_word(how, be, desc, a[i + k], b[i + k]);
+		for (__u32 k = i; k < i + INC_OPERATE_STEP; k++)
+			w->dst[k] = inc_operate_word(how, be, w->desc, w->dst[k], w->src[k]);
 	return 0;
 }
 
-static __always_inline int inc_operate_either(struct inc_buf *dst, const __u64 *a, const __u64 *b,
-					      enum inc_method how, bool be, __u32 desc)
+static __always_inline int inc_operate_either(const struct inc_block *w, enum inc_method how,
+					      bool be)
 {
-	return be ? inc_operate_pass(dst, a, b, how, true, desc)
-		  : inc_operate_pass(dst, a, b, how, false, desc);
+	return be ? inc_operate_pass(w, how, true) : inc_operate_pass(w, how, false);
 }
 
 /* Chooses the smaller or the larger of each two elements of two words. If the first words are
  * equal, the second ones decide. Like inc_operate_pass() otherwise. */
-static __always_inline int inc_choose_pass(struct inc_buf *dst, const __u64 *a, const __u64 *b,
-					   bool be, __u32 desc)
+static __always_inline int inc_choose_pass(const struct inc_block *w, bool be)
 {
-	const struct inc_lanes *l = &inc_lanes_of[INC_DESC_DTYPE(desc)];
-	__u64 larger = inc_takes_larger[INC_DESC_OP(desc)];
-	__u32 words = (dst->len + 7) / 8;
-	__u64 *x = (__u64 *)dst->payload;
+	const struct inc_lanes *l = &inc_lanes_of[INC_DESC_DTYPE(w->desc)];
+	__u64 larger = inc_takes_larger[INC_DESC_OP(w->desc)];
+	const __u64 *a = w->dst, *b = w->src;
 
-	for (__u32 i = 0; i < words && i <= INC_OPERATE_WORDS - INC_OPERATE_STEP;
-	     i += INC_OPERATE_STEP)
-#pragma unroll
-		for (__u32 k = i; k < i + INC_OPERATE_STEP; k += 2) {
-			__u64 a0 = inc_host_word(be, a[k]), a1 = inc_host_word(be, a[k + 1]);
-			__u64 b0 = inc_host_word(be, b[k]), b1 = inc_host_word(be, b[k + 1]);
-			__u64 take_a = inc_lanes_below(l, a0, b0) |
-				       (inc_lanes_below(l, a1, b1) & ~inc_lanes_below(l, b0, a0));
+	/* two words in a round, because the stack has no room for the registers of more */
+	for (__u32 k = 0; k < w->words && k < INC_OPERATE_BLOCK; k += 2) {
+		__u64 a0 = inc_host_word(be, a[k]), a1 = inc_host_word(be, a[k + 1]);
+		__u64 b0 = inc_host_word(be, b[k]), b1 = inc_host_word(be, b[k + 1]);
+		__u64 take_a = inc_lanes_below(l, a0, b0) |
+			       (inc_lanes_below(l, a1, b1) & ~inc_lanes_below(l, b0, a0));
 
-			take_a ^= larger;
-			x[k] = b[k] ^ ((a[k] ^ b[k]) & take_a);
-			x[k + 1] = b[k + 1] ^ ((a[k + 1] ^ b[k + 1]) & take_a);
-		}
+		take_a ^= larger;
+		w->dst[k] = b[k] ^ ((a[k] ^ b[k]) & take_a);
+		w->dst[k + 1] = b[k + 1] ^ ((a[k + 1] ^ b[k + 1]) & take_a);
+	}
 	return 0;
 }
 
-static __always_inline int inc_choose(struct inc_buf *dst, const __u64 *a, const __u64 *b,
-				      __u32 desc, bool be)
+static __always_inline int inc_choose(const struct inc_block *w, bool be)
 {
-	if (inc_element_bytes(desc) != INC_PAIR_BYTES)
-		return inc_operate_either(dst, a, b, INC_CHOOSE, be, desc);
-	return be ? inc_choose_pass(dst, a, b, true, desc)
-		  : inc_choose_pass(dst, a, b, false, desc);
+	if (inc_element_bytes(w->desc) != INC_PAIR_BYTES)
+		return inc_operate_either(w, INC_CHOOSE, be);
+	return be ? inc_choose_pass(w, true) : inc_choose_pass(w, false);
 }
 
-static __always_inline int inc_multiply(struct inc_buf *dst, const __u64 *a, const __u64 *b,
-					__u32 desc, bool be)
+static __always_inline int inc_multiply(const struct inc_block *w, bool be)
 {
-	switch (inc_element_bytes(desc)) {
+	switch (inc_element_bytes(w->desc)) {
 	case 1:
-		return inc_operate_pass(dst, a, b, INC_TIMES_8, false, desc);
+		return inc_operate_pass(w, INC_TIMES_8, false);
 	case 2:
-		return inc_operate_either(dst, a, b, INC_TIMES_16, be, desc);
+		return inc_operate_either(w, INC_TIMES_16, be);
 	case 4:
-		return inc_operate_either(dst, a, b, INC_TIMES_32, be, desc);
+		return inc_operate_either(w, INC_TIMES_32, be);
 	default:
-		return inc_operate_either(dst, a, b, INC_TIMES_64, be, desc);
+		return inc_operate_either(w, INC_TIMES_64, be);
 	}
 }
 
-/* Combines two rows into dst by the descriptor. If row_b is NULL, row_a is copied. be: the numbers
- * are in network order. inc_end_row() clears the rest of the last word. */
-__noinline int inc_operate(struct inc_buf *dst, struct inc_buf *row_a, struct inc_buf *row_b,
-			   __u32 desc, bool be)
+/*
+ * Combines a block of a row with that of dst by dst->desc. The block begins at word `at`, and the
+ * rows end after dst->len bytes. With `copy` set, the row's block is copied instead. With `be` set,
+ * the numbers are in network order. inc_end_row() clears the rest of the last word.
+ *
+ * The verifier walks every round of a loop. This function is global, so the verifier walks the
+ * rounds of one block, and not those of a whole row.
+ */
+__noinline int inc_operate_block(struct inc_buf *dst, struct inc_buf *row, __u32 at, bool copy,
+				 bool be)
 {
-	const __u64 *a, *b;
+	struct inc_block w;
 
-	if (!dst || !row_a)
+	if (!dst || !row || at > INC_OPERATE_WORDS - INC_OPERATE_BLOCK)
 		return 0;
-	a = b = (const __u64 *)row_a->payload;
-	if (!row_b)
-		return inc_operate_pass(dst, a, b, INC_FIRST, false, desc);
-	b = (const __u64 *)row_b->payload;
-	switch (INC_DESC_OP(desc)) {
+	w.dst = (__u64 *)dst->payload + at;
+	w.src = (const __u64 *)row->payload + at;
+	w.words = (dst->len + 7) / 8 - at;
+	w.desc = dst->desc;
+	if (copy)
+		return inc_operate_pass(&w, INC_SECOND, false);
+	switch (INC_DESC_OP(w.desc)) {
 	case INC_OPERATOR_SUM:
 	case INC_OPERATOR_AVG:
-		return inc_operate_either(dst, a, b, INC_ADD, be, desc);
+		return inc_operate_either(&w, INC_ADD, be);
 	case INC_OPERATOR_MIN:
 	case INC_OPERATOR_MAX:
-		return inc_choose(dst, a, b, desc, be);
+		return inc_choose(&w, be);
 	case INC_OPERATOR_AND:
 	case INC_OPERATOR_LAND:
-		return inc_operate_pass(dst, a, b, INC_AND, false, desc);
+		return inc_operate_pass(&w, INC_AND, false);
 	case INC_OPERATOR_OR:
 	case INC_OPERATOR_LOR:
-		return inc_operate_pass(dst, a, b, INC_OR, false, desc);
+		return inc_operate_pass(&w, INC_OR, false);
 	case INC_OPERATOR_XOR:
 	case INC_OPERATOR_LXOR:
-		return inc_operate_pass(dst, a, b, INC_XOR, false, desc);
+		return inc_operate_pass(&w, INC_XOR, false);
 	case INC_OPERATOR_PROD:
 	default: /* impossible, because inc_desc_known() has rejected other operators */
-		return inc_multiply(dst, a, b, desc, be);
+		return inc_multiply(&w, be);
 	}
 }
 

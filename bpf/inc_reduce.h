@@ -24,14 +24,14 @@ static __always_inline __u32 inc_root_mask(const struct inc_comm_cfg *comm, __u3
  * sum goes to a parent, which is as one message with the descriptor, whatever messages the children
  * use. That message requests an ACK if a child did, and its flags have the byte order.
  *
- * verifier 6.1: both masks grow in the row. In registers the verifier would follow each of their
- * values, child by child.
+ * verifier 6.1: both masks and the length grow in the row. In registers the verifier would follow
+ * each of their values, child by child.
  */
 __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 {
 	struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm_id);
-	__u32 desc = 0, len = 0;
-	volatile __u32 *givers, *differ;
+	volatile __u32 *givers, *differ, *len;
+	__u32 desc = 0;
 	volatile __u8 *flags;
 
 	if (!result || !comm)
@@ -39,7 +39,9 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	givers = &result->givers;
 	differ = &result->differ;
 	flags = &result->flags;
+	len = &result->len;
 	*givers = 0;
+	*len = 0;
 	*differ = 0;
 	*flags = inc_comm_order(comm);
 	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
@@ -59,62 +61,73 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 		}
 		if (!row->len)
 			continue;
-		if (!len)
-			len = row->len;
-		if (row->len != len)
+		if (!*len)
+			*len = row->len;
+		if (row->len != *len)
 			*differ |= 1u << c;
 		*givers |= 1u << c;
 	}
 	*differ |= inc_out_of_step(desc, comm->full_mask, *givers, inc_root_mask(comm, desc));
 	result->desc = desc;
-	result->len = len;
 	result->opcode = INC_OP_SEND_ONLY_IMM;
 	return *differ;
 }
 
+/* The rows of a slot that are reduced: those of the children, and the result row. The functions
+ * that reduce some of the rows are callbacks of bpf_loop(), because the verifier walks a loop of C
+ * for each child. */
+struct inc_slot_rows {
+	const struct inc_comm_cfg *comm;
+	struct inc_buf *result;
+	__u32 slot;
+};
+
 /* Returns the child's row, or NULL if there is no such child. */
-static __always_inline struct inc_buf *inc_child_row(const struct inc_comm_cfg *comm, __u32 child,
-						     __u32 slot)
+static __always_inline struct inc_buf *inc_child_row(const struct inc_slot_rows *r, __u32 child)
 {
-	return child < comm->children ? inc_kept_row(comm, child, slot) : NULL;
+	return child < r->comm->children ? inc_kept_row(r->comm, child, r->slot) : NULL;
+}
+
+/* Adds the rows of the next children to the sum so far. */
+static long inc_sum_more(__u32 round, struct inc_slot_rows *r)
+{
+	__u32 child = INC_SUM_ROWS + (INC_SUM_ROWS - 1) * round;
+
+	inc_sum_int32(r->result, r->result, inc_child_row(r, child), inc_child_row(r, child + 1),
+		      inc_child_row(r, child + 2));
+	return 0;
 }
 
 /* Sums the rows of all children, which have 32-bit numbers in the host's order. It sums four rows
  * in the first pass, and the sum so far with three more in each further pass. */
-static __always_inline void inc_sum_all(const struct inc_comm_cfg *comm, struct inc_buf *result,
-					__u32 slot)
+static __always_inline void inc_sum_all(struct inc_slot_rows *r)
 {
-	inc_sum_int32(result, inc_child_row(comm, 0, slot), inc_child_row(comm, 1, slot),
-		      inc_child_row(comm, 2, slot), inc_child_row(comm, 3, slot));
-	for (__u32 c = 4; c < INC_MAX_CHILDREN && c < comm->children; c += 3)
-		inc_sum_int32(result, result, inc_child_row(comm, c, slot),
-			      inc_child_row(comm, c + 1, slot), inc_child_row(comm, c + 2, slot));
+	inc_sum_int32(r->result, inc_child_row(r, 0), inc_child_row(r, 1), inc_child_row(r, 2),
+		      inc_child_row(r, 3));
+	if (r->comm->children > INC_SUM_ROWS)
+		bpf_loop((r->comm->children - 2) / (INC_SUM_ROWS - 1), inc_sum_more, r, 0);
+}
+
+/* Combines the row of a child with those before it, block by block, if the child has sent data. */
+static long inc_operate_child(__u32 child, struct inc_slot_rows *r)
+{
+	__u32 bit = 1u << (child & 31), givers = r->result->givers;
+	struct inc_buf *row = inc_kept_row(r->comm, child, r->slot);
+	bool copy = !(givers & (bit - 1)), be = r->comm->flags & INC_COMM_F_NET_ORDER;
+
+	if (!(givers & bit))
+		return 0;
+	for (__u32 at = 0; at < INC_OPERATE_WORDS && at * 8 < r->result->len;
+	     at += INC_OPERATE_BLOCK)
+		inc_operate_block(r->result, row, at, copy, be);
+	return 0;
 }
 
 /* Combines the rows of the children that sent data, one at a time. */
-static __always_inline void inc_operate_some(const struct inc_comm_cfg *comm,
-					     struct inc_buf *result, __u32 slot, __u32 givers)
+static __always_inline void inc_operate_some(struct inc_slot_rows *r)
 {
-	bool be = comm->flags & INC_COMM_F_NET_ORDER, first = true;
-	__u32 desc = result->desc;
-
-	for (__u32 c = 0; c < INC_MAX_CHILDREN; c++) {
-		struct inc_buf *row;
-
-		if (c >= comm->children)
-			break;
-		if (!(givers >> c & 1))
-			continue;
-		row = inc_kept_row(comm, c, slot);
-		if (!row)
-			break;
-		if (first)
-			inc_operate(result, row, NULL, desc, be);
-		else
-			inc_operate(result, result, row, desc, be);
-		first = false;
-	}
-	inc_end_row(result);
+	bpf_loop(r->comm->children, inc_operate_child, r, 0);
+	inc_end_row(r->result);
 }
 
 /* Whether inc_sum_all() can reduce the contributions. */
@@ -133,12 +146,13 @@ static __always_inline bool inc_is_plain_sum(const struct inc_comm_cfg *comm, __
 __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 {
 	struct inc_comm_cfg *comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm_id);
+	struct inc_slot_rows rows = {.comm = comm, .slot = slot};
 	struct inc_buf *result;
 	__u32 differ, givers;
 
 	if (!comm)
 		return ~0u;
-	result = inc_sum_row(comm, slot);
+	result = rows.result = inc_sum_row(comm, slot);
 	if (!result)
 		return ~0u;
 	/* invalidate the row's chunk number during the reduction, so that the slow path reads the
@@ -150,9 +164,9 @@ __noinline __u32 inc_reduce(__u32 comm_id, __u32 slot, __u64 r)
 	givers = result->givers;
 	result->csum = 0;
 	if (givers == comm->full_mask && inc_is_plain_sum(comm, result->desc))
-		inc_sum_all(comm, result, slot);
+		inc_sum_all(&rows);
 	else if (givers)
-		inc_operate_some(comm, result, slot, givers);
+		inc_operate_some(&rows);
 	result->crc = inc_crc_row(result, offsetof(struct inc_buf, payload),
 				  result->len + inc_pad(result->len), 0);
 	inc_count_add(INC_CTR_X_SUM_BYTES, (__u64)result->len * __builtin_popcount(givers));

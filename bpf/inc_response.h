@@ -42,16 +42,16 @@ static __always_inline void inc_take_implied(const struct inc_match *m, __u64 se
 
 /* Answers a probe of a child in a communicator with INC_COMM_F_REORDER. INC_STATUS describes the
  * numbers in the answer. */
-static __always_inline enum inc_counter_id inc_answer_probe(struct xdp_md *ctx,
-							    const struct inc_packet *pkt,
-							    const struct inc_match *m, __u64 sent)
+static __always_inline enum inc_counter_id inc_answer_probe(const struct inc_packet *pkt,
+							    const struct inc_match *m,
+							    struct inc_answer *answer, __u64 sent)
 {
 	__u32 missing = 0;
 
 	if (m->st->ahead)
 		missing = inc_first_gap(m->st, m->comm, m->cfg->child);
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(ctx, pkt, m, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
+	return inc_answer(answer, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
 			  INC_STATUS(pkt->imm, missing, (__u32)sent), INC_CTR_ANS_OWED);
 }
 
@@ -61,8 +61,10 @@ static __always_inline enum inc_counter_id inc_answer_probe(struct xdp_md *ctx,
  * of the peer's packets. A NAK of a sequence error and an RNR
  * NAK acknowledge the packets before their PSN; the slow path does the rest.
  */
-static __always_inline enum inc_counter_id
-inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
+static __always_inline enum inc_counter_id inc_response(struct xdp_md *ctx,
+							const struct inc_packet *pkt,
+							const struct inc_match *m,
+							struct inc_answer *answer)
 {
 	__u8 syndrome = pkt->imm >> 24, type = syndrome & INC_AETH_TYPE_MASK;
 	__u64 sent = inc_is_up(m) ? *(volatile __u64 *)&m->comm_st->up_next
@@ -89,9 +91,9 @@ inc_response(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_
 		st->ack_named = kept + (ahead < 0 ? ahead : 0);
 		st->acks_received++;
 		if (pkt->ackreq && m->comm->flags & INC_COMM_F_REORDER)
-			return inc_answer_probe(ctx, pkt, m, sent);
+			return inc_answer_probe(pkt, m, answer, sent);
 		if (pkt->ackreq || st->ack_asked > st->ack_sent)
-			return inc_answer_ack(ctx, pkt, m, INC_CTR_ANS_OWED);
+			return inc_answer_ack(m, answer, INC_CTR_ANS_OWED);
 		return INC_CTR_ABS_ACK;
 	}
 	if (type != INC_AETH_TYPE_RNR && type != INC_AETH_TYPE_NAK)
