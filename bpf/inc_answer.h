@@ -20,9 +20,9 @@ struct inc_head {
 	__u32 word[INC_IP_TO_BTH_LEN / 4];
 };
 
-/* Returns the ICRC state of the headers before the word with the PSN. The function is global and
- * has a loop, because the verifier would follow the look-ups in CRC tables again for each caller
- * and each kind of answer. */
+/* Returns the ICRC state of the headers before the word with the PSN.
+ * verifier 6.1: the function is global and has a loop. The verifier would follow the look-ups in
+ * CRC tables again for each caller and each kind of answer. */
 __noinline __u32 inc_head_crc(const struct inc_head *head)
 {
 	__u32 state = INC_ICRC_SEED;
@@ -63,7 +63,7 @@ static __always_inline __u32 inc_headers_crc(void *data, __u32 key, __u64 *cache
 /* The ACK packet, that is an ACK or a NAK, that the sender of a packet shall receive. */
 struct inc_answer {
 	__u32 ackreq_psn; /* the PSN, with INC_BTH_ACKREQ or without */
-	__u32 syn_msn;    /* the AETH in host order: the syndrome above 24 bits of MSN */
+	__u32 aeth;       /* the AETH in host order: the syndrome above 24 bits of MSN */
 };
 
 /* Rewrites the frame as an answer for its sender. Returns the counter `outcome`, or the counter of
@@ -93,7 +93,7 @@ inc_put_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 
 	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, answer->ackreq_psn);
 	aeth = data + INC_HEADERS_LEN;
-	inc_put_aeth((__u8 *)aeth, answer->syn_msn >> 24, answer->syn_msn);
+	inc_put_aeth((__u8 *)aeth, answer->aeth >> 24, answer->aeth);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);
 	aeth[1] = ~inc_crc_word(state, aeth[0]);
 	return outcome;
@@ -105,13 +105,14 @@ static __always_inline __u32 inc_kept_psn(const struct inc_match *m)
 	return (m->cfg->peer.psn + (__u32)m->st->rx_next - 1) & INC_PSN_MASK;
 }
 
-/* Decides an answer. Each of the functions inc_answer_*() does so, too, and returns the counter on
- * which the packet ends. The frame becomes the answer in one place, inc_handle_own(). */
-static __always_inline enum inc_counter_id inc_answer(struct inc_answer *answer, __u8 syndrome,
+/* Stores which answer the sender shall receive, and returns the counter on which the packet ends.
+ * Each function that answers a packet of a connection ends with this call. inc_handle_own() then
+ * makes the frame that answer, in one place, because the verifier would walk the code for each. */
+static __always_inline enum inc_counter_id inc_decide(struct inc_answer *answer, __u8 syndrome,
 						      __u32 ackreq_psn, __u32 msn,
 						      enum inc_counter_id outcome)
 {
-	answer->syn_msn = (__u32)syndrome << 24 | (msn & INC_PSN_MASK);
+	answer->aeth = (__u32)syndrome << 24 | (msn & INC_PSN_MASK);
 	answer->ackreq_psn = ackreq_psn;
 	return outcome;
 }
@@ -121,7 +122,7 @@ static __always_inline enum inc_counter_id
 inc_answer_ack(const struct inc_match *m, struct inc_answer *answer, enum inc_counter_id outcome)
 {
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(answer, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
+	return inc_decide(answer, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
 }
 
 /*
@@ -145,7 +146,7 @@ static __always_inline enum inc_counter_id inc_answer_nak(const struct inc_packe
 		m->st->naks_sent++;
 	/* with INC_COMM_F_REORDER the MSN of a NAK names a gap, and an MSN of 0 requests all
 	 * packets from the PSN on */
-	return inc_answer(answer, syndrome, psn & INC_PSN_MASK,
+	return inc_decide(answer, syndrome, psn & INC_PSN_MASK,
 			  m->comm->flags & INC_COMM_F_REORDER ? 0 : m->st->msn, outcome);
 }
 
@@ -155,7 +156,7 @@ static __always_inline enum inc_counter_id inc_answer_gap(const struct inc_match
 							  struct inc_answer *answer, __u32 gap)
 {
 	m->st->naks_sent++;
-	return inc_answer(answer, INC_AETH_NAK_SEQ,
+	return inc_decide(answer, INC_AETH_NAK_SEQ,
 			  (m->cfg->peer.psn + (__u32)m->st->rx_next) & INC_PSN_MASK, gap,
 			  INC_CTR_ANS_NAK_SEQ);
 }

@@ -21,15 +21,13 @@
 /* Takes the connection if no other CPU holds it. */
 static __always_inline bool inc_enter_free(struct inc_conn_state *st)
 {
-	if (!*(volatile __u32 *)&st->busy && !__sync_lock_test_and_set(&st->busy, 1))
-		return true;
-	return false;
+	return !*(volatile __u32 *)&st->busy && !__sync_lock_test_and_set(&st->busy, 1);
 }
 
 /* The wait for a connection that another CPU holds. */
 struct inc_busy {
 	struct inc_conn_state *st;
-	int entered; /* 1: the connection was taken */
+	bool entered; /* the connection was taken */
 };
 
 /* One look at the busy word, as a callback of bpf_loop(). Returns 1 to end the wait. */

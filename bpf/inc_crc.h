@@ -224,7 +224,8 @@ __noinline int inc_take_blocks(struct inc_buf *row, struct inc_fold *fold, __u32
 	for (; i + INC_FOLD_ROUND <= len && i <= sizeof(fold->taken) - INC_FOLD_ROUND;
 	     i += INC_FOLD_ROUND)
 		inc_take(&p, &q, INC_FOLD_ROUND, false, 0);
-	/* less than a round is left, and the verifier would follow more blocks after each round */
+	/* verifier 6.1: less than a round is left, and it would follow more blocks after each
+	 * round */
 	for (__u32 k = 1; k < INC_FOLD_ROUND / INC_FOLD_BLOCK && i < len; k++) {
 		inc_take(&p, &q, INC_FOLD_BLOCK, false, 0);
 		i += INC_FOLD_BLOCK;

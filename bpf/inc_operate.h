@@ -310,8 +310,8 @@ static __always_inline int inc_multiply(const struct inc_block *w, bool be)
  * rows end after dst->len bytes. With `copy` set, the row's block is copied instead. With `be` set,
  * the numbers are in network order. inc_end_row() clears the rest of the last word.
  *
- * The verifier walks every round of a loop. This function is global, so the verifier walks the
- * rounds of one block, and not those of a whole row.
+ * verifier 6.1: it walks every round of a loop. This function is global, so it walks the rounds of
+ * one block, and not those of a whole row.
  */
 __noinline int inc_operate_block(struct inc_buf *dst, struct inc_buf *row, __u32 at, bool copy,
 				 bool be)

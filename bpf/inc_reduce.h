@@ -73,9 +73,9 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	return *differ;
 }
 
-/* The rows of a slot that are reduced: those of the children, and the result row. The functions
- * that reduce some of the rows are callbacks of bpf_loop(), because the verifier walks a loop of C
- * for each child. */
+/* The rows of a slot that are reduced: those of the children, and the result row.
+ * verifier 6.1: the functions that reduce some of the rows are callbacks of bpf_loop(), which it
+ * walks once or a few times. It walks a loop of C once for each child. */
 struct inc_slot_rows {
 	const struct inc_comm_cfg *comm;
 	struct inc_buf *result;
@@ -104,6 +104,8 @@ static __always_inline void inc_sum_all(struct inc_slot_rows *r)
 {
 	inc_sum_int32(r->result, inc_child_row(r, 0), inc_child_row(r, 1), inc_child_row(r, 2),
 		      inc_child_row(r, 3));
+	/* each round adds three rows, and the last one may add fewer */
+	_Static_assert(INC_SUM_ROWS == 4, "inc_sum_more() names the rows of a round");
 	if (r->comm->children > INC_SUM_ROWS)
 		bpf_loop((r->comm->children - 2) / (INC_SUM_ROWS - 1), inc_sum_more, r, 0);
 }

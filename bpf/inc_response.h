@@ -51,13 +51,13 @@ static __always_inline enum inc_counter_id inc_answer_probe(const struct inc_pac
 	if (m->st->ahead)
 		missing = inc_first_gap(m->st, m->comm, m->cfg->child);
 	m->st->ack_sent = m->st->rx_next;
-	return inc_answer(answer, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
+	return inc_decide(answer, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
 			  INC_STATUS(pkt->imm, missing, (__u32)sent), INC_CTR_ANS_OWED);
 }
 
 /*
  * Processes an ACK or NAK of a peer. An ACK acknowledges all packets up to its PSN. If the switch
- * owes the peer an ACK, or the ACK is a probe, which requests one, this turns the frame into an ACK
+ * owes the peer an ACK, or the ACK is a probe, which requests one, this decides an ACK
  * of the peer's packets. A NAK of a sequence error and an RNR
  * NAK acknowledge the packets before their PSN; the slow path does the rest.
  */

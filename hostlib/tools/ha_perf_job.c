@@ -141,8 +141,9 @@ int ha_perf_check_progress(struct ha_perf *perf, const char *what, uint64_t grac
 	return 0;
 }
 
-/* NCCL does not learn that another rank has ended: its calls under way end by the plugin's error.
- * So a rank with such calls waits for that error, which has a better reason, for this long. */
+/* NCCL does not learn that another rank has ended, so its calls under way end only by the plugin's
+ * error. So a rank with such calls waits for that error, which has a better reason, for this long.
+ */
 #define PLUGIN_ERROR_NS (3 * INC_NSEC_PER_SEC)
 
 int ha_perf_wait(struct ha_perf *perf)

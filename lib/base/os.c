@@ -37,8 +37,9 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* ---- datagrams ---- */
 
-/* Bytes for the control messages of one datagram. That of a send has the length of its segments and
- * its source address. That of a received datagram has the same length and where it has arrived. */
+/* Bytes for the control messages of one datagram. A send has the length of its segments, its source
+ * address and its TOS byte. A received datagram has the length of its segments and the place where
+ * it has arrived. */
 #define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)

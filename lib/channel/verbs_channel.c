@@ -131,7 +131,8 @@ static int find_pkey(const struct verbs_device *dev, const struct inc_rdma_port_
 		return 0;
 	}
 	if (index < 0)
-		return refuse(dev, opts, EINVAL, err, "is not in the partition 0x%04x", opts->pkey);
+		return refuse(dev, opts, EINVAL, err, "the port is not in the partition 0x%04x",
+			      opts->pkey);
 	return refuse(dev, opts, EINVAL, err, "pkey_index %d: the port has %u P_Keys", index,
 		      port->pkeys);
 }
@@ -153,7 +154,7 @@ static int find_gid(const struct verbs_device *dev, const struct inc_rdma_port_i
 	if (!inc_rdma_gid_find(port, &wish))
 		return refuse(
 			dev, opts, EINVAL, err,
-			"gid_index %d: is no RoCE v2 GID of %s; remove gid_index, or set it to "
+			"gid_index %d is no RoCE v2 GID of %s; remove gid_index, or set it to "
 			"%u",
 			wish.index, inet_ntop(AF_INET, &opts->own.ip, text, sizeof(text)),
 			dev->gid_index);
@@ -178,7 +179,7 @@ static int find_indexes(const struct verbs_device *dev, const struct inc_channel
 	list = inc_rdma_inventory_get(dev->inventory);
 	port = list->devices ? inc_rdma_port_find(&list->device[0], dev->port) : NULL;
 	ret = port ? find_pkey(dev, port, opts, ch, err)
-		   : refuse(dev, opts, ENODEV, err, "is gone");
+		   : refuse(dev, opts, ENODEV, err, "the device is gone");
 	ret = ret ?: find_gid(dev, port, opts, ch, err);
 	inc_rdma_list_put(list);
 	return ret;

@@ -217,7 +217,9 @@ static int settle_verbs(struct inc_conn_conf *conn, bool passes, struct inc_err 
 
 	inc_conn_conf_add_verbs(&can, &conn->verbs);
 	if (passes && conn->has_verbs)
-		return inc_err_set(err, EINVAL, "'verbs' is of termination mode");
+		return inc_err_set(err, EINVAL,
+				   "'verbs' needs mode: termination, because passthrough mode has "
+				   "no queue pairs");
 	if (strcmp(inc_verbs_conf_text(&conn->verbs, given),
 		   inc_verbs_conf_text(&can.verbs, has)) != 0)
 		return inc_err_set(

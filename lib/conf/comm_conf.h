@@ -90,7 +90,8 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	_(flow_label, 0, 0xfffff, "the UDP source port follows from it on some devices") \
 	_(rate_limit, 0, INT32_MAX, "most that the queue pair sends, in kbit/s; 0: no limit") \
 	_(max_rd_atomic, 0, 255, "RDMA READs under way in each direction, of which none is used")
-/* The same and rnr_retry, which may be 7 at a switch only: it waits for a slow peer for ever. */
+/* Switches have these keys and rnr_retry. Only a switch may have 7 there, because it waits for a
+ * slow peer for ever. */
 #define INC_VERBS_SWITCH_KEYS(_) \
 	INC_VERBS_SHARED_KEYS(_) \
 	_(rnr_retry, 0, 7, "retries after an RNR NAK; 7: for ever")

@@ -165,11 +165,12 @@ INC_INLINE _Bool inc_op_in(__u8 op, __u32 set)
 	(INC_OPS_ONLY | INC_OPBIT(SEND_LAST) | INC_OPBIT(SEND_LAST_IMM) | INC_OPBIT(WRITE_LAST) | \
 	 INC_OPBIT(WRITE_LAST_IMM))
 
-/* Length of the extended headers that follow the BTH (RETH, ImmDt, AETH) of a known opcode. It has
- * no branch, because the verifier would follow all that comes after for each length. */
+/* Length of the extended headers that follow the BTH (RETH, ImmDt, AETH) of a known opcode.
+ * verifier 6.1: it has no branch, because the verifier would follow all that comes after for each
+ * length. */
 INC_INLINE __u32 inc_ext_len(__u8 op)
 {
-	_Static_assert(INC_AETH_LEN == INC_IMM_LEN, "an opcode has one of them at most");
+	_Static_assert(INC_AETH_LEN == INC_IMM_LEN, "one factor serves ImmDt and AETH");
 	op &= 31;
 	return (INC_OPS_RETH >> op & 1) * INC_RETH_LEN +
 	       ((INC_OPS_IMM | INC_OPBIT(ACK)) >> op & 1) * INC_IMM_LEN;

@@ -124,7 +124,7 @@ RINGS = (RING, PLUGIN_RING)
 NCCL_SIZES = {4 << 10: 200, 64 << 10: 100, 1 << 20: 30, 4 << 20: 10, 16 << 20: 5, 64 << 20: 2}  # {bytes: iterations}
 NCCL_QUICK = {(4, 1000): (1 << 20, 16 << 20), (8, None): (4 << 10, 1 << 20)}  # {(nodes, Mbit/s of links): sizes}
 NCCL_CHANNELS = 2
-# A path of the plugin is dead after 3.8 s without an answer, because all hosts share one busy machine.
+# These settings leave a path after 3.8 s and not after 0.5 s, because hosts that share a busy machine may stand still for that long.
 NCCL_SETTINGS = "HA_NCCL_TRANSPORT=soft NCCL_SOCKET_IFNAME=eth0 HA_NCCL_QP_TIMEOUT=17 HA_NCCL_RTO_MS=8000 NCCL_DEBUG=INFO"
 
 

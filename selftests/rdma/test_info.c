@@ -258,7 +258,7 @@ static void reasons_are_one_line(void **state)
 	assert_string_equal(why.msg, was);
 }
 
-/* Opening an inventory succeeds on machines without devices, too. */
+/* A rate is allowed within the device's bounds, which the refusal of another rate names. */
 static void rate_limits(void **state)
 {
 	static const struct inc_rdma_limits none = {0}, some = {.qp_rate_limit_min = 1000,
@@ -276,6 +276,7 @@ static void rate_limits(void **state)
 	assert_int_equal(inc_rdma_rate_check(&some, 4000000001, &err), -EINVAL);
 }
 
+/* Opening an inventory succeeds on machines without devices, too. */
 static void an_inventory_opens_everywhere(void **state)
 {
 	const struct inc_rdma_filter_entry entry = {.device = "no such device"};

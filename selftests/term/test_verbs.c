@@ -545,7 +545,7 @@ static void test_refused_settings(void **state)
 		 "the switch's, port fake1: fake1/1: pkey_index 2: the port has 2 P_Keys"},
 		{{.pkey_index = -1, .gid_index = 3},
 		 -EINVAL,
-		 "the switch's, port fake1: fake1/1: gid_index 3: is no RoCE v2 GID of 10.78.1.1; "
+		 "the switch's, port fake1: fake1/1: gid_index 3 is no RoCE v2 GID of 10.78.1.1; "
 		 "remove gid_index, or set it to 1"},
 	};
 	static struct end sw;

@@ -305,7 +305,7 @@ static void test_refusals(void **state)
 	refuses(&p, opts, "messages of 1048577 bytes");
 	opts = good;
 	opts.pkey = 0x1234;
-	refuses(&p, opts, "is not in the partition 0x1234");
+	refuses(&p, opts, "the port is not in the partition 0x1234");
 	opts = good;
 	opts.messages = 1 << 21;
 	refuses(&p, opts, "the device can do");
