@@ -108,9 +108,9 @@ static __always_inline __u32 inc_kept_psn(const struct inc_match *m)
 /* Stores which answer the sender shall receive, and returns the counter on which the packet ends.
  * Each function that answers a packet of a connection ends with this call. inc_handle_own() then
  * makes the frame that answer, in one place, because the verifier would walk the code for each. */
-static __always_inline enum inc_counter_id inc_decide(struct inc_answer *answer, __u8 syndrome,
-						      __u32 ackreq_psn, __u32 msn,
-						      enum inc_counter_id outcome)
+static __always_inline enum inc_counter_id inc_fill_answer(struct inc_answer *answer, __u8 syndrome,
+							   __u32 ackreq_psn, __u32 msn,
+							   enum inc_counter_id outcome)
 {
 	answer->aeth = (__u32)syndrome << 24 | (msn & INC_PSN_MASK);
 	answer->ackreq_psn = ackreq_psn;
@@ -122,7 +122,7 @@ static __always_inline enum inc_counter_id
 inc_answer_ack(const struct inc_match *m, struct inc_answer *answer, enum inc_counter_id outcome)
 {
 	m->st->ack_sent = m->st->rx_next;
-	return inc_decide(answer, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
+	return inc_fill_answer(answer, INC_AETH_ACK, inc_kept_psn(m), m->st->msn, outcome);
 }
 
 /*
@@ -146,8 +146,8 @@ static __always_inline enum inc_counter_id inc_answer_nak(const struct inc_packe
 		m->st->naks_sent++;
 	/* with INC_COMM_F_REORDER the MSN of a NAK names a gap, and an MSN of 0 requests all
 	 * packets from the PSN on */
-	return inc_decide(answer, syndrome, psn & INC_PSN_MASK,
-			  m->comm->flags & INC_COMM_F_REORDER ? 0 : m->st->msn, outcome);
+	return inc_fill_answer(answer, syndrome, psn & INC_PSN_MASK,
+			       m->comm->flags & INC_COMM_F_REORDER ? 0 : m->st->msn, outcome);
 }
 
 /* Answers a packet with a NAK that names a gap: the missing packets that begin with the expected
@@ -156,9 +156,9 @@ static __always_inline enum inc_counter_id inc_answer_gap(const struct inc_match
 							  struct inc_answer *answer, __u32 gap)
 {
 	m->st->naks_sent++;
-	return inc_decide(answer, INC_AETH_NAK_SEQ,
-			  (m->cfg->peer.psn + (__u32)m->st->rx_next) & INC_PSN_MASK, gap,
-			  INC_CTR_ANS_NAK_SEQ);
+	return inc_fill_answer(answer, INC_AETH_NAK_SEQ,
+			       (m->cfg->peer.psn + (__u32)m->st->rx_next) & INC_PSN_MASK, gap,
+			       INC_CTR_ANS_NAK_SEQ);
 }
 
 /* Whether the frame is an echo request to the port on which it was received. The source must be a

@@ -156,7 +156,7 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	inc_learn_mac(m, pkt);
 	c = pkt->opcode == INC_OP_ACK ? inc_response(ctx, pkt, m, &answer)
 				      : inc_data(ctx, pkt, m, &at, &answer);
-	/* each counter of class 'W' comes from inc_decide(), which has filled in the answer */
+	/* each counter of class 'W' comes from inc_fill_answer(), which has filled in the answer */
 	return inc_counter_is(c, 'W') ? inc_put_answer(ctx, pkt, m, &answer, c) : c;
 }
 

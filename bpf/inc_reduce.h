@@ -114,11 +114,12 @@ static __always_inline void inc_sum_all(struct inc_slot_rows *r)
 static long inc_operate_child(__u32 child, struct inc_slot_rows *r)
 {
 	__u32 bit = 1u << (child & 31), givers = r->result->givers;
-	struct inc_buf *row = inc_kept_row(r->comm, child, r->slot);
 	bool copy = !(givers & (bit - 1)), be = r->comm->flags & INC_COMM_F_NET_ORDER;
+	struct inc_buf *row;
 
 	if (!(givers & bit))
 		return 0;
+	row = inc_kept_row(r->comm, child, r->slot);
 	for (__u32 at = 0; at < INC_OPERATE_WORDS && at * 8 < r->result->len;
 	     at += INC_OPERATE_BLOCK)
 		inc_operate_block(r->result, row, at, copy, be);

@@ -51,8 +51,8 @@ static __always_inline enum inc_counter_id inc_answer_probe(const struct inc_pac
 	if (m->st->ahead)
 		missing = inc_first_gap(m->st, m->comm, m->cfg->child);
 	m->st->ack_sent = m->st->rx_next;
-	return inc_decide(answer, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
-			  INC_STATUS(pkt->imm, missing, (__u32)sent), INC_CTR_ANS_OWED);
+	return inc_fill_answer(answer, INC_AETH_ACK, inc_kept_psn(m) | INC_BTH_ACKREQ,
+			       INC_STATUS(pkt->imm, missing, (__u32)sent), INC_CTR_ANS_OWED);
 }
 
 /*

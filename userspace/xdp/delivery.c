@@ -19,17 +19,21 @@
 
 static const unsigned int hold_ms[] = {60, 90, 130};
 #define TRIALS (sizeof(hold_ms) / sizeof(hold_ms[0]))
-/* The ACK of a packet that was lost and retransmitted comes within this time. A switch owes the ACK
- * until its slow path's next tick, and for ack_delay_ms from there, which a busy machine makes
- * longer. So it has as much time as it had for the first copy. */
-#define PROMPT_NS (10 * INC_NSEC_PER_MSEC)
+/* The ACK of a packet that was lost comes within this time after its last retransmission, or that
+ * of a switch after its first one. A switch owes the ACK until its slow path's next tick, and for
+ * ack_delay_ms from there. The waits of the trials differ by as much, so no steady delay of a
+ * switch's ACKs looks like a loss in all of them. */
+#define PROMPT_NS        (10 * INC_NSEC_PER_MSEC)
+#define SWITCH_PROMPT_NS (30 * INC_NSEC_PER_MSEC)
 /* So many packets are searched for one that a peer acknowledges. */
 #define SEARCHED 64
 /* time after a trial in which the first copy was not lost, until the next trial may begin */
 #define NEXT_TRIAL_NS (2 * INC_NSEC_PER_SEC)
 
-void sp_trial_resent(struct sp_conn *c, uint64_t r)
+void sp_trial_resent(struct sp_conn *c, uint64_t r, uint64_t now)
 {
+	if (c->trial.under_way && r == c->trial.r && !c->trial.resent_at_ns)
+		c->trial.resent_at_ns = now;
 	if (r >= c->resent_end)
 		c->resent_end = r + 1;
 }
@@ -99,6 +103,7 @@ static void begin(const struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pe
 		return;
 	c->trial.under_way = true;
 	c->trial.r = c->acked;
+	c->trial.resent_at_ns = 0;
 	c->trial.hold_ends_at_ns = now + hold_ms[c->trial.lost] * INC_NSEC_PER_MSEC;
 }
 
@@ -106,10 +111,10 @@ static void begin(const struct inc_slowpath *sp, struct sp_comm *cm, uint32_t pe
  * last one of several in which the first copy was lost. */
 static bool judge(const struct inc_slowpath *sp, struct sp_conn *c, uint64_t now)
 {
-	const uint64_t prompt_ns =
-		is_switch(sp, c) ? hold_ms[c->trial.lost] * INC_NSEC_PER_MSEC : PROMPT_NS;
+	const uint64_t first_at_ns = c->trial.resent_at_ns;
 
-	if (c->resent_end <= c->trial.r || now - c->resent_at_ns > prompt_ns) {
+	if (!first_at_ns || (is_switch(sp, c) ? now - first_at_ns > SWITCH_PROMPT_NS
+					      : now - c->resent_at_ns > PROMPT_NS)) {
 		sp_trial_refute(c, now);
 		return false;
 	}

@@ -54,8 +54,9 @@ struct sp_trial {
 	uint64_t r; /* number of the packet whose first copy may be lost */
 	/* The slow path retransmits nothing to the peer until this time. */
 	uint64_t hold_ends_at_ns;
-	unsigned int lost;   /* number of trials in a row in which the first copy was lost */
-	uint64_t next_at_ns; /* time when the next trial may begin */
+	uint64_t resent_at_ns; /* time when packet r was first retransmitted; 0: it was not */
+	unsigned int lost;     /* number of trials in a row in which the first copy was lost */
+	uint64_t next_at_ns;   /* time when the next trial may begin */
 };
 
 enum sp_conn_phase {
@@ -296,7 +297,7 @@ bool sp_trial_holds(const struct sp_conn *c, uint64_t now);
 /* Stores that packets arrive at the peer, because it has sent a NAK. */
 void sp_trial_refute(struct sp_conn *c, uint64_t now);
 /* Stores that packet r was retransmitted. */
-void sp_trial_resent(struct sp_conn *c, uint64_t r);
+void sp_trial_resent(struct sp_conn *c, uint64_t r, uint64_t now);
 /* Counts the packets before number acked that the peer acknowledges now. Called before c->acked
  * becomes acked. */
 void sp_trial_acked(struct sp_conn *c, uint64_t acked);
