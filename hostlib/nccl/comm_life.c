@@ -233,8 +233,11 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 		ret = ha_devices_open(&plugin->devices, &plugin->config, err);
 	if (ret)
 		return ret;
-	if (!ha_config_is_soft(&plugin->config) && ha_memory_try(&plugin->devices, &why))
-		ha_log(plugin, HA_LOG_INFO, "no GPU memory: %s", why.msg);
+	ret = ha_config_is_soft(&plugin->config) ? 0 : ha_memory_try(&plugin->devices, &why);
+	/* a process without CUDA is usual, and a GPU without free memory is not */
+	if (ret)
+		ha_log(plugin, ret == -ENOMEM ? HA_LOG_WARN : HA_LOG_INFO, "no GPU memory: %s",
+		       why.msg);
 	ret = ha_caches_open(&plugin->caches, err);
 	if (!ret)
 		plugin->metrics = ha_metrics_start(plugin);

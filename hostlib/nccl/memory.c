@@ -183,6 +183,7 @@ uint32_t ha_region_rkey(const struct ha_region *region, unsigned int rail)
 /* As many bytes as a large page of a GPU, so that address and size are multiples of host pages. */
 #define TRIAL_BYTES (2ul << 20)
 #define DMA_BUF_FD  1 /* CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD of CUDA */
+#define RELAXED     2 /* CU_STREAM_CAPTURE_MODE_RELAXED of CUDA */
 
 /* Functions of CUDA's driver library. A device pointer is an integer of 64 bits, and the result 0
  * means success. */
@@ -193,6 +194,9 @@ struct cuda {
 	int (*release)(uint64_t address);
 	/* NULL: the driver is older than 11.7 and has no dma-bufs */
 	int (*get_handle)(int *fd, uint64_t address, size_t bytes, int type, uint64_t flags);
+	/* NULL: the driver is older than 10.1. Sets the mode, and returns the previous one in it.
+	 */
+	int (*exchange_mode)(int *mode);
 };
 
 static int find_cuda(struct cuda *cuda, struct inc_err *why)
@@ -206,6 +210,7 @@ static int find_cuda(struct cuda *cuda, struct inc_err *why)
 	cuda->allocate = dlsym(cuda->library, "cuMemAlloc_v2");
 	cuda->release = dlsym(cuda->library, "cuMemFree_v2");
 	cuda->get_handle = dlsym(cuda->library, "cuMemGetHandleForAddressRange");
+	cuda->exchange_mode = dlsym(cuda->library, "cuThreadExchangeStreamCaptureMode");
 	if (!cuda->get_context || !cuda->allocate || !cuda->release)
 		return inc_err_set(why, ENOSYS, "libcuda.so.1 lacks functions");
 	if (cuda->get_context(&context) || !context)
@@ -231,15 +236,40 @@ static bool can_register(const struct ha_device *device, void *address, int fd)
 	return device->rail[0].device && !ret;
 }
 
+/* Lets the thread allocate memory although a stream of it may record a graph: such calls would
+ * otherwise fail and spoil the graph. A second call with the same mode restores the previous one.
+ */
+static void exchange_mode(const struct cuda *cuda, int *mode)
+{
+	if (cuda->exchange_mode && cuda->exchange_mode(mode))
+		*mode = RELAXED;
+}
+
+static int allocate(const struct cuda *cuda, uint64_t *address, struct inc_err *why)
+{
+	const int ret = cuda->allocate(address, TRIAL_BYTES);
+
+	if (!ret)
+		return 0;
+	*address = 0;
+	return inc_err_set(
+		why, ENOMEM,
+		"cuMemAlloc of %lu bytes has failed with CUDA's error %d, so NCCL copies "
+		"through the host; free memory of the GPU before NCCL starts",
+		TRIAL_BYTES, ret);
+}
+
 int ha_memory_try(struct ha_devices *devices, struct inc_err *why)
 {
 	struct cuda cuda = {0};
 	uint64_t address = 0;
-	int fd = -1, ret = find_cuda(&cuda, why);
+	int fd = -1, mode = RELAXED, ret = find_cuda(&cuda, why);
 	struct ha_device *device = devices->device;
 
-	if (!ret && cuda.allocate(&address, TRIAL_BYTES))
-		ret = inc_err_set(why, ENOMEM, "cuMemAlloc of %lu bytes has failed", TRIAL_BYTES);
+	if (!ret)
+		exchange_mode(&cuda, &mode);
+	if (!ret)
+		ret = allocate(&cuda, &address, why);
 	if (!ret && cuda.get_handle && cuda.get_handle(&fd, address, TRIAL_BYTES, DMA_BUF_FD, 0))
 		fd = -1;
 	for (; !ret && device < devices->device + devices->n; device++) {
@@ -250,6 +280,8 @@ int ha_memory_try(struct ha_devices *devices, struct inc_err *why)
 		close(fd);
 	if (address)
 		cuda.release(address);
+	if (mode != RELAXED)
+		exchange_mode(&cuda, &mode);
 	if (cuda.library)
 		dlclose(cuda.library);
 	return ret;

@@ -17,9 +17,12 @@
 
 #define INVALID_VALUE 1 /* CUDA_ERROR_INVALID_VALUE */
 #define OUT_OF_MEMORY 2
+#define RELAXED       2
+#define CAPTURES      900 /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
 #define NOT_SUPPORTED 801
 
-static bool has_context, has_dma_bufs;
+static bool has_context, has_dma_bufs, is_full;
+static int mode; /* CU_STREAM_CAPTURE_MODE_GLOBAL, as in each new thread */
 /* tells the test where the memory is; without memory the address is NULL */
 static void (*declare)(void *addr, size_t bytes, int fd);
 static void *memory;
@@ -28,7 +31,10 @@ static int memory_fd;
 
 EXPORT void fake_cuda_set(bool context, bool dma_bufs,
 			  void (*to)(void *addr, size_t bytes, int fd));
+EXPORT void fake_cuda_full(bool full);
 EXPORT unsigned int fake_cuda_allocations(void);
+EXPORT int fake_cuda_capture_mode(void);
+EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
 EXPORT int cuCtxGetCurrent(void **context);
 EXPORT int cuMemAlloc_v2(unsigned long long *address, size_t bytes);
 EXPORT int cuMemFree_v2(unsigned long long address);
@@ -42,6 +48,28 @@ void fake_cuda_set(bool context, bool dma_bufs, void (*to)(void *addr, size_t by
 	has_context = context;
 	has_dma_bufs = dma_bufs;
 	declare = to;
+}
+
+/* Sets whether the GPU has no free memory. */
+void fake_cuda_full(bool full)
+{
+	is_full = full;
+}
+
+/* Returns the thread's mode, in which it may not allocate or release memory unless that is
+ * RELAXED, because a stream records a graph. */
+int fake_cuda_capture_mode(void)
+{
+	return mode;
+}
+
+int cuThreadExchangeStreamCaptureMode(int *to)
+{
+	const int before = mode;
+
+	mode = *to;
+	*to = before;
+	return 0;
 }
 
 /* Returns how many allocations were not released. */
@@ -60,6 +88,10 @@ int cuMemAlloc_v2(unsigned long long *address, size_t bytes)
 {
 	if (!has_context || memory)
 		return INVALID_VALUE;
+	if (mode != RELAXED)
+		return CAPTURES;
+	if (is_full)
+		return OUT_OF_MEMORY;
 	memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memory_fd = memfd_create("gpu", MFD_CLOEXEC);
 	if (memory == MAP_FAILED || memory_fd < 0 || ftruncate(memory_fd, (off_t)bytes))
@@ -74,6 +106,8 @@ int cuMemFree_v2(unsigned long long address)
 {
 	if (!memory || address != (uintptr_t)memory)
 		return INVALID_VALUE;
+	if (mode != RELAXED)
+		return CAPTURES;
 	declare(NULL, 0, -1);
 	munmap(memory, memory_bytes);
 	close(memory_fd);

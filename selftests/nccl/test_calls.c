@@ -68,7 +68,7 @@ static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* counts of log lines, which the lock protects */
-static unsigned int stands_by, failovers, sources, without_path;
+static unsigned int stands_by, failovers, sources, without_path, gpus_full;
 
 static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 		     int line, const char *format, ...)
@@ -82,6 +82,7 @@ static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, con
 	pthread_mutex_lock(&lock);
 	stands_by += strstr(text, " stands by for epoch 1") != NULL;
 	failovers += strstr(text, ": failover: ") != NULL;
+	gpus_full += level == HA_NCCL_LOG_WARN && strstr(text, "free memory of the GPU");
 	without_path += strstr(text, "no path comes up: fake") && strstr(text, "Cannot allocate");
 	sources += strstr(text, "HA_NCCL_QP_TIMEOUT: 12, by NCCL_IB_TIMEOUT") ||
 		   strstr(text, "HA_NCCL_RTO_MS: 1000");
@@ -194,6 +195,8 @@ static void must_run(struct job *job, uint64_t groups)
 
 static void (*set_cuda)(bool context, bool dma_bufs, void (*to)(void *, size_t, int));
 static unsigned int (*cuda_allocations)(void);
+static void (*cuda_full)(bool full);
+static int (*cuda_capture_mode)(void);
 static bool peer_memory;
 
 static void declare_gpu(void *addr, size_t bytes, int fd)
@@ -213,6 +216,8 @@ static void load_cuda(void)
 		fail_msg("%s", dlerror());
 	set_cuda = dlsym(cuda, "fake_cuda_set");
 	cuda_allocations = dlsym(cuda, "fake_cuda_allocations");
+	cuda_full = dlsym(cuda, "fake_cuda_full");
+	cuda_capture_mode = dlsym(cuda, "fake_cuda_capture_mode");
 }
 
 /* The memory that init has found that a device can register. */
@@ -260,6 +265,12 @@ static void trial(void **state)
 		assert_int_equal(memory_of(0), HA_NCCL_PTR_HOST | cases[i].support);
 		fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, 0, 0);
 	}
+	set_cuda(true, true, declare_gpu);
+	/* the thread has its own mode of recording again */
+	assert_int_equal(cuda_capture_mode(), 0);
+	cuda_full(true);
+	assert_int_equal(memory_of(0), HA_NCCL_PTR_HOST);
+	assert_int_equal(gpus_full, 1);
 	set_cuda(false, false, declare_gpu);
 }
 
