@@ -242,9 +242,9 @@ static int open_parts(struct ha_plugin *plugin, struct inc_err *err)
 	if (!ret)
 		plugin->metrics = ha_metrics_start(plugin);
 	if (!ret)
-		ret = ha_worker_start(&plugin->worker, false, err);
+		ret = ha_worker_start(&plugin->worker, plugin, false, err);
 	if (!ret)
-		ret = ha_worker_start(&plugin->aimer, true, err);
+		ret = ha_worker_start(&plugin->aimer, plugin, true, err);
 	if (!ret)
 		ret = ha_progress_start(&plugin->progress, plugin, err);
 	return ret;

@@ -225,14 +225,18 @@ int ha_progress_watch(struct ha_progress *p, int fd)
 /* ---- workers -------------------------------------------------------------------------------- */
 
 struct ha_worker {
+	struct ha_plugin *plugin;
 	bool parallel;
 	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t more;  /* there is a job, or the worker stops */
 	pthread_cond_t left;  /* a thread has left */
 	struct ha_job *first, **last;
 	bool stopping;
-	unsigned int threads; /* threads that have not left, one that is being started included */
-	unsigned int idle;    /* threads that wait for a job */
+	unsigned int threads;  /* threads that have not left, one that is being started included */
+	unsigned int idle;     /* threads that wait for a job */
+	unsigned int coming;   /* threads that are started and look for their first job */
+	unsigned int queued;   /* jobs that no thread has taken */
+	bool short_of_threads; /* a thread could not be started, and the log has that */
 	/* The thread that has left last, until another one joins it: the one that waits, the next
 	 * that leaves, or ha_worker_stop(). So no thread runs code of the library when that is
 	 * unloaded. */
@@ -242,12 +246,15 @@ struct ha_worker {
 
 static void *work(void *arg);
 
-/* Starts one more thread, which *threads counts already. */
+/* Starts one more thread, with the worker's lock. Returns 0 or -errno. */
 static int add_thread(struct ha_worker *worker)
 {
 	pthread_t thread;
+	const int ret = inc_thread_create_apart(&thread, work, worker);
 
-	return inc_thread_create_apart(&thread, work, worker);
+	worker->threads += !ret;
+	worker->coming += !ret;
+	return ret;
 }
 
 /* Joins the thread that has left last, if no other thread has. Releases the worker's lock
@@ -279,27 +286,31 @@ static struct ha_job *next_job(struct ha_worker *worker)
 		join_gone(worker);
 	}
 	job = worker->first;
-	if (job)
+	if (job) {
 		worker->first = job->next;
+		worker->queued--;
+	}
 	if (!worker->first)
 		worker->last = &worker->first;
 	return job;
 }
 
-/* Lets another thread wait for the next job of a parallel worker, before this thread runs one. If
- * there can be no other thread, the next job has to wait. */
-static void call_another(struct ha_worker *worker)
+/* Starts another thread of a parallel worker unless `jobs` threads wait for a job. Without one, the
+ * next job waits until a thread is ready, or until the job after it finds that one can be
+ * started. */
+static void call_another(struct ha_worker *worker, unsigned int jobs)
 {
-	if (!worker->parallel || worker->idle || worker->stopping)
+	int ret;
+
+	if (!worker->parallel || worker->stopping || worker->idle + worker->coming >= jobs)
 		return;
-	worker->threads++;
-	pthread_mutex_unlock(&worker->lock);
-	if (add_thread(worker)) {
-		pthread_mutex_lock(&worker->lock);
-		worker->threads--;
-		return;
-	}
-	pthread_mutex_lock(&worker->lock);
+	ret = add_thread(worker);
+	if (ret && !worker->short_of_threads)
+		ha_log(worker->plugin, HA_LOG_WARN,
+		       "a thread that connects queue pairs cannot be started: %s. Paths come up "
+		       "later; raise ulimit -u or the cgroup's pids.max",
+		       strerror(-ret));
+	worker->short_of_threads = ret;
 }
 
 /* Leaves the worker, with its lock, which it releases. Wakes the thread that waits, which joins
@@ -322,8 +333,9 @@ static void *work(void *arg)
 	struct ha_job *job;
 
 	pthread_mutex_lock(&worker->lock);
+	worker->coming--;
 	while ((job = next_job(worker))) {
-		call_another(worker);
+		call_another(worker, worker->queued + 1);
 		pthread_mutex_unlock(&worker->lock);
 		job->run(job);
 		pthread_mutex_lock(&worker->lock);
@@ -340,20 +352,23 @@ static void free_worker(struct ha_worker *worker)
 	free(worker);
 }
 
-int ha_worker_start(struct ha_worker **out, bool parallel, struct inc_err *err)
+int ha_worker_start(struct ha_worker **out, struct ha_plugin *plugin, bool parallel,
+		    struct inc_err *err)
 {
 	struct ha_worker *worker = calloc(1, sizeof(*worker));
 	int ret;
 
 	if (!worker)
 		return inc_err_set(err, ENOMEM, "worker thread: %s", strerror(ENOMEM));
+	worker->plugin = plugin;
 	worker->parallel = parallel;
 	worker->last = &worker->first;
-	worker->threads = 1;
 	pthread_mutex_init(&worker->lock, NULL);
 	pthread_cond_init(&worker->more, NULL);
 	pthread_cond_init(&worker->left, NULL);
+	pthread_mutex_lock(&worker->lock);
 	ret = add_thread(worker);
+	pthread_mutex_unlock(&worker->lock);
 	if (ret) {
 		free_worker(worker);
 		return inc_err_set(err, -ret, "worker thread: %s", strerror(-ret));
@@ -368,6 +383,8 @@ void ha_worker_do(struct ha_worker *worker, struct ha_job *job)
 	job->next = NULL;
 	*worker->last = job;
 	worker->last = &job->next;
+	worker->queued++;
+	call_another(worker, worker->queued);
 	pthread_cond_signal(&worker->more);
 	pthread_mutex_unlock(&worker->lock);
 }

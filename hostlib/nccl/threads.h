@@ -54,7 +54,8 @@ struct ha_worker;
 
 /* Starts a worker: one thread, or with `parallel` as many as there are jobs under way, and one that
  * waits for the next job. Returns 0 or -errno. */
-int ha_worker_start(struct ha_worker **out, bool parallel, struct inc_err *err);
+int ha_worker_start(struct ha_worker **out, struct ha_plugin *plugin, bool parallel,
+		    struct inc_err *err);
 /* Queues a job for a worker. It does not block, so it may be called on any thread, even with a
  * comm's lock. */
 void ha_worker_do(struct ha_worker *worker, struct ha_job *job);
