@@ -208,6 +208,14 @@ static void come_up(struct ha_comm *comm, uint64_t now_ns)
 	       comm->dual ? "a standby comes up" : "single path");
 }
 
+/* Asks the rail's device again for memory that it has refused, because another path on the rail is
+ * up. */
+static void register_anew(struct ha_comm *comm, unsigned int rail)
+{
+	ha_comm_forget_refusals(comm, rail);
+	ha_comm_register_all(comm);
+}
+
 static void up(struct ha_comm *comm, uint64_t now_ns)
 {
 	if (comm->stage != HA_STAGE_UP) {
@@ -219,8 +227,7 @@ static void up(struct ha_comm *comm, uint64_t now_ns)
 	ha_log(comm->plugin, HA_LOG_TRACE, "%s: %s stands by for epoch %u", comm->what,
 	       comm->standby->name, comm->bringup.epoch);
 	HA_MACHINE_EVENT(comm, path, comm->bringup.epoch, true, now_ns);
-	ha_comm_forget_refusals(comm, comm->standby->rail);
-	ha_comm_register_all(comm);
+	register_anew(comm, comm->standby->rail);
 }
 
 void ha_comm_bringup(struct ha_comm *comm, unsigned int bits, uint64_t now_ns)
@@ -267,6 +274,9 @@ void ha_comm_take_standby(struct ha_comm *comm)
 		comm->path = comm->standby;
 		comm->rail = comm->path->rail;
 		comm->standby = NULL;
+		/* up() has done this for a path that is READY */
+		if (bringup->state == HA_BRINGUP_ENTERED)
+			register_anew(comm, comm->rail);
 	}
 	comm->path_epoch = comm->end->epoch;
 	drop(comm);
