@@ -6,12 +6,13 @@
  * is a READ of one byte on a queue pair that is connected to itself (a loop), on each rail whose
  * device has written data that no flush has covered yet.
  *
- * A loop may fail with its port. Then the rail's registrations of GPU memory are ended instead: an
- * end of a registration waits until the device writes there no more, because the kernel may give
- * the memory to others afterwards. If the path in use is on that rail, the comm leaves it.
+ * A loop may fail, for example with its port. Nothing but a READ by the same device shows that its
+ * data are in the GPU's memory. So a worker replaces the loop, and the flush reads again. The comm
+ * fails if no READ succeeds for FLUSH_RTOS.
  *
  * A receiver has one loop for each rail on which GPU memory is registered. The thread that
- * registers the memory makes the loop (comm_region.c).
+ * registers the memory makes the loop (comm_region.c). A loop whose port has got another GID is
+ * replaced, too, because nothing that it sends arrives.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,12 +24,15 @@
 
 /* Most retries of a loop. On rxe a higher number means that it retries for ever. */
 #define RETRIES_MAX 6
+/* Number of RTOs for which READs of a flush may fail, from the first failure on. */
+#define FLUSH_RTOS 3
 
 struct ha_loop {
 	struct inc_rdma_completions completions;
 	struct inc_rdma_qp qp;
 	struct ibv_mr *mr;
-	uint8_t byte[64]; /* the byte that a READ returns, on a cache line of its own */
+	uint8_t gid_index, gid[16]; /* GID of the port when the loop was made */
+	uint8_t byte[64];           /* the byte that a READ returns, on a cache line of its own */
 };
 
 /* ---- loops ----------------------------------------------------------------------------------- */
@@ -102,91 +106,153 @@ static int open_parts(struct ha_loop *loop, const struct ha_comm *comm, const st
 	return ret ?: connect_to_itself(loop, &comm->config, place, err);
 }
 
-int ha_comm_make_loop(struct ha_comm *comm, unsigned int rail, struct inc_err *err)
+/* Makes a loop for a rail, without the comm's lock. */
+static int open_loop(struct ha_loop **out, const struct ha_comm *comm, unsigned int rail,
+		     struct inc_err *err)
 {
 	const struct ha_rail *at = &comm->device->rail[rail];
 	struct ha_loop *loop;
 	struct ha_place place;
-	bool needed;
-	int ret;
+	int ret = ha_rail_place(&comm->plugin->devices, at, &place, err);
 
-	pthread_mutex_lock(&comm->lock);
-	needed = !comm->sends && !comm->loop[rail] && at->device && !comm->config.no_flush;
-	pthread_mutex_unlock(&comm->lock);
-	ret = needed ? ha_rail_place(&comm->plugin->devices, at, &place, err) : 0;
-	if (!needed || ret)
+	if (ret)
 		return ret;
 	loop = calloc(1, sizeof(*loop));
 	if (!loop)
 		return inc_err_set(err, ENOMEM, "%s: %s", comm->what, strerror(ENOMEM));
+	loop->gid_index = place.gid_index;
+	memcpy(loop->gid, place.gid, sizeof(loop->gid));
 	ret = open_parts(loop, comm, at, &place, err);
-	if (!ret) {
-		pthread_mutex_lock(&comm->lock);
-		/* another thread may have registered memory meanwhile, and made a loop */
-		if (!comm->loop[rail]) {
-			comm->loop[rail] = loop;
-			loop = NULL;
-		}
-		pthread_mutex_unlock(&comm->lock);
-	}
-	ha_loop_free(loop);
+	if (ret)
+		ha_loop_free(loop);
+	else
+		*out = loop;
 	return ret;
 }
 
-/* ---- the end of a rail's registrations ------------------------------------------------------- */
-
-/* Lets a worker end the registrations of GPU memory on a rail, because its loop has failed. */
-static void give_up(struct ha_comm *comm, unsigned int rail, const char *why, uint64_t now_ns)
+int ha_comm_make_loop(struct ha_comm *comm, unsigned int rail, struct inc_err *err)
 {
-	if (comm->revoking & 1u << rail)
-		return;
-	comm->revoking |= 1u << rail;
-	ha_log(comm->plugin, HA_LOG_INFO,
-	       "%s: a flush through %s has failed: %s. GPU memory is registered anew", comm->what,
-	       ha_rail_name(&comm->device->rail[rail]), why);
-	if (comm->path && comm->path->rail == rail)
-		HA_MACHINE_EVENT(comm, trigger, HA_CAUSE_ERROR, now_ns);
-	ha_comm_register_all(comm);
-}
+	struct ha_loop *loop = NULL;
+	bool needed;
+	int ret;
 
-static struct ha_comm_region *next_revoked(const struct ha_comm *comm, unsigned int rail)
-{
-	struct ha_comm_region *region;
-
-	for (region = comm->regions; region; region = region->next)
-		if (ha_region_is_gpu(&region->region) && !region->registered[rail] &&
-		    region->region.own[rail])
-			return region;
-	return NULL;
-}
-
-void ha_comm_revoke(struct ha_comm *comm)
-{
-	const unsigned int rail = comm->revoking & 1 ? 0 : 1;
-	struct ha_loop *loop = comm->loop[rail];
-	struct ha_comm_region *region;
-	unsigned int i;
-
-	comm->loop[rail] = NULL;
-	/* from now on nothing is posted with these registrations */
-	for (region = comm->regions; region; region = region->next)
-		if (ha_region_is_gpu(&region->region))
-			region->registered[rail] = region->refused[rail] = false;
-	while ((region = next_revoked(comm, rail))) {
-		region->busy = true;
-		pthread_mutex_unlock(&comm->lock);
-		ha_region_release_rail(&region->region, rail);
-		pthread_mutex_lock(&comm->lock);
-		region->busy = false;
-		pthread_cond_broadcast(&comm->idle_region);
+	pthread_mutex_lock(&comm->lock);
+	needed = !comm->sends && !comm->loop[rail] && comm->device->rail[rail].device &&
+		 !comm->config.no_flush;
+	pthread_mutex_unlock(&comm->lock);
+	ret = needed ? open_loop(&loop, comm, rail, err) : 0;
+	if (!needed || ret)
+		return ret;
+	pthread_mutex_lock(&comm->lock);
+	/* another thread may have registered memory meanwhile, and made a loop */
+	if (!comm->loop[rail]) {
+		comm->loop[rail] = loop;
+		loop = NULL;
 	}
-	comm->flushed[rail] = comm->landed[rail];
-	for (i = 0; i < HA_REQUESTS; i++)
-		comm->flush[i].rails &= ~(1u << rail);
-	comm->revoking &= ~(1u << rail);
 	pthread_mutex_unlock(&comm->lock);
 	ha_loop_free(loop);
-	pthread_mutex_lock(&comm->lock);
+	return 0;
+}
+
+/* ---- new loops ------------------------------------------------------------------------------- */
+
+static bool is_renewing(const struct ha_comm *comm, unsigned int rail)
+{
+	return comm->renewing & 1u << rail;
+}
+
+/* Lets a worker replace the loop of a rail. READs under way are posted again on the new one. */
+static void renew(struct ha_comm *comm, unsigned int rail)
+{
+	struct ha_flush *flush;
+
+	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++)
+		flush->reads[rail] = NULL;
+	comm->renewing |= 1u << rail;
+}
+
+/* Fails the comm if READs of a flush on this rail have failed for too long. Returns whether a flush
+ * has had no failure before. */
+static bool look_at_failures(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
+{
+	const uint64_t most_ns = FLUSH_RTOS * comm->end->times.rto_ns;
+	struct ha_flush *flush;
+	bool first = false;
+
+	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++) {
+		if (!(flush->rails & 1u << rail))
+			continue;
+		first = first || !flush->failed_at_ns;
+		if (!flush->failed_at_ns)
+			flush->failed_at_ns = now_ns;
+		else if (now_ns >= flush->failed_at_ns + most_ns)
+			ha_receiver_fail(&comm->receiver, -EIO,
+					 "no READ of GPU memory through its device succeeds, so "
+					 "data may be missing there",
+					 now_ns, &comm->todo);
+	}
+	return first;
+}
+
+static void loop_failed(struct ha_comm *comm, unsigned int rail, const char *why, uint64_t now_ns)
+{
+	if (is_renewing(comm, rail))
+		return;
+	ha_log(comm->plugin, look_at_failures(comm, rail, now_ns) ? HA_LOG_INFO : HA_LOG_TRACE,
+	       "%s: a flush through %s has failed: %s. It is repeated on a new queue pair",
+	       comm->what, ha_rail_name(&comm->device->rail[rail]), why);
+	renew(comm, rail);
+}
+
+/* Asks a worker for new loops, at most once in a heartbeat for each rail. */
+static void ask_for_loops(struct ha_comm *comm, uint64_t now_ns)
+{
+	unsigned int rail;
+
+	for (rail = 0; rail < HA_RAILS; rail++)
+		if (is_renewing(comm, rail) &&
+		    now_ns >= comm->renewed_at_ns[rail] + comm->end->times.heartbeat_ns)
+			ha_comm_register_all(comm);
+}
+
+void ha_comm_renew(struct ha_comm *comm)
+{
+	struct ha_loop *loop, *old;
+	struct inc_err err;
+	unsigned int rail;
+	int ret;
+
+	for (rail = 0; rail < HA_RAILS; rail++) {
+		if (!comm->open || !is_renewing(comm, rail))
+			continue;
+		pthread_mutex_unlock(&comm->lock);
+		ret = open_loop(&loop, comm, rail, &err);
+		pthread_mutex_lock(&comm->lock);
+		comm->renewed_at_ns[rail] = inc_now_ns();
+		if (ret) {
+			ha_log(comm->plugin, HA_LOG_TRACE, "%s: no flushes yet: %s", comm->what,
+			       err.msg);
+			continue;
+		}
+		old = comm->loop[rail];
+		comm->loop[rail] = loop;
+		comm->renewing &= ~(1u << rail);
+		pthread_mutex_unlock(&comm->lock);
+		ha_loop_free(old);
+		pthread_mutex_lock(&comm->lock);
+	}
+}
+
+void ha_comm_look_at_loop(struct ha_comm *comm, unsigned int rail, const struct ha_place *place,
+			  uint64_t now_ns)
+{
+	const struct ha_loop *loop = comm->loop[rail];
+
+	if (loop && !is_renewing(comm, rail) &&
+	    (loop->gid_index != place->gid_index ||
+	     memcmp(loop->gid, place->gid, sizeof(loop->gid)) != 0))
+		renew(comm, rail);
+	ask_for_loops(comm, now_ns);
 }
 
 /* ---- flushes --------------------------------------------------------------------------------- */
@@ -196,7 +262,10 @@ void ha_comm_note_landed(struct ha_comm *comm, const struct ha_path *path, uint3
 	const struct ha_open_slot *slot = &comm->receiver.slot[sequence % HA_SLOTS];
 	const struct ha_region *region = slot->region;
 
-	/* the region of a complete slot may be gone */
+	/* The region of a complete slot may be gone. So may that of any slot when the comm has
+	 * ended. */
+	if (comm->end->state == HA_FAILED || comm->end->state == HA_DONE)
+		return;
 	if (slot->sequence == sequence && !slot->complete && region && ha_region_is_gpu(region))
 		comm->landed[path->rail]++;
 }
@@ -216,7 +285,7 @@ static const struct ha_region *readable(const struct ha_comm *comm, const struct
 	return NULL;
 }
 
-static int post_read(struct ha_comm *comm, const struct ha_flush *flush, unsigned int rail,
+static int post_read(struct ha_comm *comm, struct ha_flush *flush, unsigned int rail,
 		     const struct ha_region *region)
 {
 	const void *from = region == flush->region ? flush->address : region->address;
@@ -231,32 +300,50 @@ static int post_read(struct ha_comm *comm, const struct ha_flush *flush, unsigne
 		.wr.rdma = {.remote_addr = (uintptr_t)from, .rkey = ha_region_rkey(region, rail)},
 	};
 	struct ibv_send_wr *bad;
+	int ret;
 
 	if (!loop)
 		return ENOTCONN;
 	sge.addr = (uintptr_t)loop->byte;
 	sge.lkey = loop->mr->lkey;
-	return ibv_post_send(loop->qp.ibv, &wr, &bad);
+	flush->posted_at_ns[rail] = inc_now_ns();
+	ret = ibv_post_send(loop->qp.ibv, &wr, &bad);
+	if (!ret)
+		flush->reads[rail] = region;
+	return ret;
 }
 
-static void begin(struct ha_comm *comm, struct ha_flush *flush, uint64_t now_ns)
+/* Posts the READs of a rail that are not under way: those of new flushes, and those that are
+ * repeated on a new loop. */
+static void post_reads(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	const struct ha_region *region;
-	unsigned int rail;
-	int ret;
+	struct ha_flush *flush;
+	int ret = 0;
 
-	flush->began_at_ns = now_ns;
-	for (rail = 0; rail < HA_RAILS; rail++) {
-		flush->landed[rail] = comm->landed[rail];
-		if (comm->landed[rail] == comm->flushed[rail])
+	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS && !ret; flush++) {
+		if (!(flush->rails & 1u << rail) || flush->reads[rail])
 			continue;
 		region = readable(comm, flush, rail);
-		if (!region && !(comm->revoking & 1u << rail))
-			continue;
-		flush->rails |= 1u << rail;
-		ret = comm->revoking & 1u << rail ? 0 : post_read(comm, flush, rail, region);
-		if (ret)
-			give_up(comm, rail, strerror(ret), now_ns);
+		if (region)
+			ret = post_read(comm, flush, rail, region);
+		else
+			flush->rails &= ~(1u << rail);
+	}
+	if (ret)
+		loop_failed(comm, rail, strerror(ret), now_ns);
+}
+
+static void begin(struct ha_comm *comm, struct ha_flush *flush)
+{
+	unsigned int rail;
+
+	flush->failed_at_ns = 0;
+	for (rail = 0; rail < HA_RAILS; rail++) {
+		flush->landed[rail] = comm->landed[rail];
+		flush->reads[rail] = NULL;
+		if (comm->landed[rail] != comm->flushed[rail])
+			flush->rails |= 1u << rail;
 	}
 	atomic_store(&flush->state, HA_FLUSH_BEGUN);
 }
@@ -267,11 +354,12 @@ static void take_completion(struct ha_comm *comm, unsigned int rail, const struc
 	struct ha_flush *flush = &comm->flush[wc->wr_id % HA_REQUESTS];
 
 	if (wc->status != IBV_WC_SUCCESS) {
-		give_up(comm, rail, ibv_wc_status_str(wc->status), now_ns);
+		loop_failed(comm, rail, ibv_wc_status_str(wc->status), now_ns);
 		return;
 	}
 	if (flush->landed[rail] > comm->flushed[rail])
 		comm->flushed[rail] = flush->landed[rail];
+	flush->reads[rail] = NULL;
 	flush->rails &= ~(1u << rail);
 }
 
@@ -280,26 +368,24 @@ static void poll_loop(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 	struct ibv_wc wc[HA_REQUESTS];
 	int i, n;
 
-	if (!comm->loop[rail] || comm->revoking & 1u << rail)
-		return;
 	n = ibv_poll_cq(comm->loop[rail]->completions.cq, HA_REQUESTS, wc);
 	for (i = 0; i < n; i++)
 		take_completion(comm, rail, &wc[i], now_ns);
 	if (n < 0)
-		give_up(comm, rail, "completion queue", now_ns);
+		loop_failed(comm, rail, "completion queue", now_ns);
 }
 
 /* A READ to oneself waits for no peer, so the loop has failed if there is no answer for as long as
- * a path may give none. */
-static void look_at_time(struct ha_comm *comm, const struct ha_flush *flush, uint64_t now_ns)
+ * a path may give none. now_ns is older than the last poll, so that a thread that was stopped
+ * meanwhile does not blame the loop. */
+static void look_at_time(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
-	unsigned int rail;
+	const uint64_t rto_ns = comm->end->times.rto_ns;
+	const struct ha_flush *flush;
 
-	if (now_ns - flush->began_at_ns < comm->end->times.rto_ns)
-		return;
-	for (rail = 0; rail < HA_RAILS; rail++)
-		if (flush->rails & 1u << rail)
-			give_up(comm, rail, "no answer for HA_NCCL_RTO_MS", now_ns);
+	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++)
+		if (flush->reads[rail] && now_ns >= flush->posted_at_ns[rail] + rto_ns)
+			loop_failed(comm, rail, "no answer for HA_NCCL_RTO_MS", now_ns);
 }
 
 void ha_comm_flush_round(struct ha_comm *comm, uint64_t now_ns)
@@ -309,18 +395,26 @@ void ha_comm_flush_round(struct ha_comm *comm, uint64_t now_ns)
 
 	if (!atomic_load(&comm->flushes) || comm->end->state == HA_FAILED)
 		return;
-	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++) {
+	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++)
 		if (atomic_load(&flush->state) == HA_FLUSH_ASKED)
-			begin(comm, flush, now_ns);
-		if (flush->rails)
-			look_at_time(comm, flush, now_ns);
+			begin(comm, flush);
+	for (rail = 0; rail < HA_RAILS; rail++) {
+		if (is_renewing(comm, rail)) {
+			look_at_failures(comm, rail, now_ns);
+			continue;
+		}
+		post_reads(comm, rail, now_ns);
+		if (comm->loop[rail] && !is_renewing(comm, rail))
+			poll_loop(comm, rail, now_ns);
+		look_at_time(comm, rail, now_ns);
 	}
-	for (rail = 0; rail < HA_RAILS; rail++)
-		poll_loop(comm, rail, now_ns);
-	/* the job may have failed for want of memory */
-	if (comm->revoking)
-		ha_comm_register_all(comm);
+	ask_for_loops(comm, now_ns);
 	ha_comm_do(comm, now_ns);
+}
+
+static bool reads_region(const struct ha_flush *flush, const struct ha_region *region)
+{
+	return flush->region == region || flush->reads[0] == region || flush->reads[1] == region;
 }
 
 bool ha_comm_flush_uses(const struct ha_comm *comm, const struct ha_region *region)
@@ -328,7 +422,7 @@ bool ha_comm_flush_uses(const struct ha_comm *comm, const struct ha_region *regi
 	const struct ha_flush *flush = comm->flush;
 
 	for (; flush < comm->flush + HA_REQUESTS; flush++)
-		if (atomic_load(&flush->state) >= HA_FLUSH_ASKED && flush->region == region)
+		if (atomic_load(&flush->state) >= HA_FLUSH_ASKED && reads_region(flush, region))
 			return true;
 	return false;
 }

@@ -73,9 +73,13 @@ struct ha_flush {
 	struct ha_request request;
 	const struct ha_region *region;
 	const void *address;
-	uint64_t began_at_ns;
 	uint64_t landed[HA_RAILS]; /* the comm's counts when the flush began */
 	uint8_t rails;             /* bitmap of the rails for which the flush waits */
+	/* The region that a READ under way on each rail reads, and the time when that was posted.
+	 * NULL: none is under way. */
+	const struct ha_region *reads[HA_RAILS];
+	uint64_t posted_at_ns[HA_RAILS];
+	uint64_t failed_at_ns; /* time of the first READ that has failed; 0: none has */
 };
 
 enum ha_stage {
@@ -168,8 +172,9 @@ struct ha_comm {
 	/* Number of payloads in GPU memory that have landed on each rail, and how many of them are
 	 * certainly in that memory. */
 	uint64_t landed[HA_RAILS], flushed[HA_RAILS];
-	/* bitmap of rails whose loop has failed, so that a worker ends their registrations */
-	uint8_t revoking;
+	/* bitmap of rails whose loop a worker has to replace, and times of the last attempts */
+	uint8_t renewing;
+	uint64_t renewed_at_ns[HA_RAILS];
 	struct ha_flush flush[HA_REQUESTS];
 	atomic_uint flushes; /* number of flushes whose end test has not reported */
 
@@ -296,9 +301,12 @@ void ha_comm_free_region(struct ha_comm *comm, struct ha_comm_region *region);
  * comm's lock, because it waits in the kernel. Returns 0 or -errno. */
 int ha_comm_make_loop(struct ha_comm *comm, unsigned int rail, struct inc_err *err);
 void ha_loop_free(struct ha_loop *loop);
-/* Ends the registrations of GPU memory on a rail of comm->revoking. Called on a worker's thread
- * with the comm's lock, which it releases meanwhile. */
-void ha_comm_revoke(struct ha_comm *comm);
+/* Replaces the loops of comm->renewing. Called on a worker's thread with the comm's lock, which it
+ * releases meanwhile. */
+void ha_comm_renew(struct ha_comm *comm);
+/* Lets the loop of a rail be replaced if the rail's port has another GID now. */
+void ha_comm_look_at_loop(struct ha_comm *comm, unsigned int rail, const struct ha_place *place,
+			  uint64_t now_ns);
 /* Counts a payload that has landed on this path, before the receiver handles it. */
 void ha_comm_note_landed(struct ha_comm *comm, const struct ha_path *path, uint32_t sequence);
 /* Begins flushes, and handles completions of those under way. */

@@ -55,12 +55,18 @@ static struct ha_comm_region *next_unregistered(struct ha_comm *comm, unsigned i
 	return NULL;
 }
 
-/* Registers a region on one rail, without the comm's lock. GPU memory needs a loop, too, before its
- * first payload can land. */
+/* Makes the loop that GPU memory needs on a rail before its first payload can land. */
+static int make_loop_for(struct ha_comm *comm, const struct ha_region *region, unsigned int rail,
+			 struct inc_err *err)
+{
+	return ha_region_is_gpu(region) ? ha_comm_make_loop(comm, rail, err) : 0;
+}
+
+/* Registers a region on one rail, without the comm's lock. */
 static int register_on(struct ha_comm *comm, struct ha_region *region, unsigned int rail,
 		       struct inc_err *err)
 {
-	int ret = ha_region_is_gpu(region) ? ha_comm_make_loop(comm, rail, err) : 0;
+	int ret = make_loop_for(comm, region, rail, err);
 
 	return ret
 		       ?: ha_region_register(region, comm->plugin->caches, comm->device->rail, rail,
@@ -95,9 +101,8 @@ static void run_register(struct ha_job *base)
 	unsigned int rail;
 
 	pthread_mutex_lock(&comm->lock);
-	while (comm->open && comm->revoking)
-		ha_comm_revoke(comm);
-	while (comm->open && !comm->revoking && (region = next_unregistered(comm, &rail)))
+	ha_comm_renew(comm);
+	while (comm->open && (region = next_unregistered(comm, &rail)))
 		register_one(comm, region, rail);
 	comm->registering = false;
 	now_ns = inc_now_ns();
@@ -112,7 +117,7 @@ void ha_comm_register_all(struct ha_comm *comm)
 	unsigned int rail;
 
 	if (comm->registering || !comm->open ||
-	    (!comm->revoking && !next_unregistered(comm, &rail)))
+	    (!comm->renewing && !next_unregistered(comm, &rail)))
 		return;
 	job = ha_comm_job(comm, run_register);
 	if (!job)
@@ -158,9 +163,15 @@ int ha_register(struct ha_comm *comm, void *address, size_t bytes, int type, int
 	pthread_mutex_lock(&comm->lock);
 	rail = comm->rail;
 	pthread_mutex_unlock(&comm->lock);
-	ret = register_on(comm, &region->region, rail, err);
-	/* While its port is down, a rail has no loop. The comm leaves the rail then. */
-	region->refused[rail] = comm->dual && (ret == -ENETDOWN || ret == -EADDRNOTAVAIL);
+	ret = make_loop_for(comm, &region->region, rail, err);
+	/* A rail may have no loop, for example while its port is down. The comm leaves the rail
+	 * then. Its other rail may have one. */
+	region->refused[rail] = ret && comm->dual;
+	if (region->refused[rail])
+		ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err->msg);
+	if (!ret)
+		ret = ha_region_register(&region->region, comm->plugin->caches, comm->device->rail,
+					 rail, err);
 	if (ret && !region->refused[rail]) {
 		ha_comm_free_region(comm, region);
 		return ret;

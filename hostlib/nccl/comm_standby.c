@@ -83,13 +83,6 @@ static bool port_is_good(const struct ha_comm *comm, const struct ha_path *path)
 	       !memcmp(place.gid, path->own.gid, sizeof(place.gid));
 }
 
-static bool rail_is_up(const struct ha_comm *comm, unsigned int rail)
-{
-	struct ha_place place;
-
-	return !ha_rail_place(&comm->plugin->devices, &comm->device->rail[rail], &place, NULL);
-}
-
 static void bring_up_other_rail(struct ha_comm *comm, uint64_t now_ns)
 {
 	if (comm->bringup.leads)
@@ -118,11 +111,15 @@ static void rail_came_up(struct ha_comm *comm, unsigned int rail, uint64_t now_n
 
 static void look_at_rails(struct ha_comm *comm, uint64_t now_ns)
 {
+	struct ha_place place;
 	unsigned int rail;
 
 	for (rail = 0; rail < HA_RAILS; rail++) {
-		const bool up = rail_is_up(comm, rail);
+		const struct ha_rail *at = &comm->device->rail[rail];
+		const bool up = !ha_rail_place(&comm->plugin->devices, at, &place, NULL);
 
+		if (up)
+			ha_comm_look_at_loop(comm, rail, &place, now_ns);
 		if (up && !comm->rail_up[rail])
 			rail_came_up(comm, rail, now_ns);
 		comm->rail_up[rail] = up;

@@ -489,6 +489,12 @@ void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_t
 	ha_end_tick(&receiver->end, now_ns, todo);
 }
 
+void ha_receiver_fail(struct ha_receiver *receiver, int error, const char *why, uint64_t now_ns,
+		      struct ha_todo *todo)
+{
+	fails(receiver, error, why, true, now_ns, todo);
+}
+
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo)
 {
 	if (has_ended(receiver))

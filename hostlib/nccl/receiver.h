@@ -106,6 +106,9 @@ void ha_receiver_channel(struct ha_receiver *receiver, bool alive, uint64_t now_
 			 struct ha_todo *todo);
 void ha_receiver_tick(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
 void ha_receiver_close(struct ha_receiver *receiver, uint64_t now_ns, struct ha_todo *todo);
+/* Handles that this end cannot go on, for a reason that is not the paths': -errno and a text. */
+void ha_receiver_fail(struct ha_receiver *receiver, int error, const char *why, uint64_t now_ns,
+		      struct ha_todo *todo);
 
 /* Whether the receiver is DONE and its sender may still need the last report. If so, the caller
  * keeps the socket open and goes on with messages and ticks. This wait ends with the sender's CLOSE

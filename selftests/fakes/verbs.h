@@ -117,6 +117,8 @@ void fake_verbs_machine(unsigned int devices);
 /* Requests that the device sends are held until fake_verbs_let_go(). Their sender retransmits them
  * and fails, as if they were lost. They arrive nevertheless, if their queue pair still exists. */
 #define FAKE_VERBS_HOLD_OUT 0x10u
+/* READs that the device sends are lost */
+#define FAKE_VERBS_LOSE_READS_OUT 0x20u
 #define FAKE_VERBS_CUT                                                                           \
 	(FAKE_VERBS_LOSE_REQUESTS_OUT | FAKE_VERBS_LOSE_REQUESTS_IN | FAKE_VERBS_LOSE_ACKS_OUT | \
 	 FAKE_VERBS_LOSE_ACKS_IN)

@@ -237,11 +237,22 @@ static bool leaves(const struct fake_verbs_dev *dev, unsigned int fault)
 	return dev && dev->state == IBV_PORT_ACTIVE && !(dev->faults & fault);
 }
 
+/* Are a queue pair's READs lost? So are those of a queue pair whose GID has left its entry of the
+ * table. */
+static bool loses_reads(const struct fake_verbs_qp *qp)
+{
+	const uint8_t index = qp->given[IBV_QPS_RTR].ah_attr.grh.sgid_index;
+
+	return qp->dev->faults & FAKE_VERBS_LOSE_READS_OUT || !fake_verbs_has_gid(qp->dev, index);
+}
+
 static enum fate send_one(struct fake_verbs_qp *qp, uint64_t number)
 {
 	struct packet p = packet_of(qp, number);
 	struct fake_verbs_dev *to = fake_verbs_dev_at(&qp->peer_gid);
 
+	if (p.wr.opcode == IBV_WR_RDMA_READ && loses_reads(qp))
+		return LOST;
 	if (qp->dev->faults & FAKE_VERBS_HOLD_OUT) {
 		hold(qp, &p);
 		return LOST;
