@@ -329,8 +329,13 @@ static int post(struct ha_comm *comm, unsigned int index)
 		return -ENOTCONN;
 	/* with this error the comm leaves the path, because the standby's device may accept the
 	 * memory */
-	if (ha_comm_refused(region, comm->path->rail))
+	if (ha_comm_refused(region, comm->path->rail)) {
+		if (!comm->sends && ha_comm_refused(region, comm->path->rail ^ 1))
+			ha_receiver_fail(&comm->receiver, -EIO,
+					 "no rail's device accepts the memory", inc_now_ns(),
+					 &comm->todo);
 		return -EACCES;
+	}
 	if (!ha_comm_is_registered(region, comm->path->rail))
 		return 1;
 	return comm->sends ? post_payload(comm, index) : post_description(comm, index);

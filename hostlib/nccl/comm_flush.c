@@ -376,8 +376,8 @@ static void poll_loop(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 }
 
 /* A READ to oneself waits for no peer, so the loop has failed if there is no answer for as long as
- * a path may give none. now_ns is older than the last poll, so that a thread that was stopped
- * meanwhile does not blame the loop. */
+ * a path may give none. The caller has read now_ns before the last poll, so a pause of the thread
+ * between the two does not count. */
 static void look_at_time(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	const uint64_t rto_ns = comm->end->times.rto_ns;

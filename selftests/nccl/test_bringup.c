@@ -514,7 +514,9 @@ static void until_it_runs(const struct step *step)
  * again, the steps after it do not wait for it. */
 static void threads_run_out(void **state)
 {
-	struct step hangs = {.job.run = run_step}, waits = hangs, later = hangs;
+	/* static, because threads of a test that fails still use these */
+	static struct step hangs = {.job.run = run_step}, waits = {.job.run = run_step},
+			   later = {.job.run = run_step};
 	struct ha_worker *worker;
 	struct inc_err err;
 

@@ -131,6 +131,35 @@ static void sends_refused(void **state)
 	flow_disconnect(&flow);
 }
 
+/* The standby's device has refused memory, and the peer enters the epoch of the standby before this
+ * end knows that the peer is ready. The device is asked again then. */
+static void refused_and_entered(void **state)
+{
+	struct ha_comm_region *region;
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_until_logged(&flow, "stands by for epoch 1", 2);
+	region = (struct ha_comm_region *)flow.in_region;
+	pthread_mutex_lock(&flow.receive->lock);
+	while (region->busy)
+		pthread_cond_wait(&flow.receive->idle_region, &flow.receive->lock);
+	region->registered[1] = false;
+	region->refused[1] = true;
+	flow.receive->bringup.state = HA_BRINGUP_ENTERED;
+	pthread_mutex_unlock(&flow.receive->lock);
+	fake_verbs_port(FLOW_SENDER(0), false);
+	flow_until_failover(&flow, 1);
+	flow_receive(&flow, 100);
+	fake_verbs_port(FLOW_SENDER(0), true);
+	flow_finish(&flow);
+	assert_int_equal(flow_logged("failover"), 2);
+	assert_true(region->registered[1]);
+	flow_disconnect(&flow);
+}
+
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 /* A message larger than the device allows is an error of the caller, not a failure of the path. */
@@ -527,6 +556,7 @@ int main(int argc, char **argv)
 		TEST(taken_back_in_use),
 		TEST(receives_refused),
 		TEST(sends_refused),
+		TEST(refused_and_entered),
 		TEST(too_large),
 		TEST(silent_when_failed),
 		TEST(log_names_path_and_cause),

@@ -46,6 +46,16 @@ static bool is_registered(struct ha_comm *comm, const struct ha_region *region, 
 	return registered;
 }
 
+static bool is_busy(struct ha_comm *comm, const struct ha_region *region)
+{
+	bool busy;
+
+	pthread_mutex_lock(&comm->lock);
+	busy = ((const struct ha_comm_region *)region)->busy;
+	pthread_mutex_unlock(&comm->lock);
+	return busy;
+}
+
 /* Data that have landed in GPU memory are there after their flush, and not before. */
 static void flushes(void **state)
 {
@@ -207,14 +217,17 @@ static void reads_lost(void **state)
 /* If no READ ever succeeds, the comm ends with an error that blames the network. */
 static void reads_lost_for_ever(void **state)
 {
+	const uint64_t began_at_ns = inc_now_ns();
 	struct flow flow = {.gpu = true};
 
 	flow_connect(&flow);
 	until_unflushed(&flow);
 	flow.hold_flushes = false;
 	fake_verbs_faults(FLOW_RECEIVER(0), FAKE_VERBS_LOSE_READS_OUT);
-	while (!flow.receive_error)
+	while (!flow.receive_error) {
 		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
 	assert_int_equal(flow.receive_error, -EIO);
 	assert_int_equal(flow_logged("no READ of GPU memory through its device succeeds"), 1);
 	assert_int_equal(flow_logged("failover"), 0);
@@ -258,7 +271,9 @@ static void until_complete(struct flow *flow)
 static void completed_during_a_pause(void **state)
 {
 	struct flow flow = {.gpu = true};
+	const struct ha_region *reads;
 	struct ha_flush *flush;
+	uint8_t rails;
 
 	flow_connect(&flow);
 	until_unflushed(&flow);
@@ -267,11 +282,13 @@ static void completed_during_a_pause(void **state)
 	fake_verbs_faults(FLOW_RECEIVER(0), FAKE_VERBS_LOSE_READS_OUT);
 	flush = ask_for_flush(&flow);
 	ha_comm_flush_round(flow.receive, inc_now_ns());
-	assert_ptr_equal(flush->reads[0], flow.in_region);
+	reads = flush->reads[0];
 	fake_verbs_faults(FLOW_RECEIVER(0), 0);
 	ha_comm_flush_round(flow.receive, inc_now_ns() + 2ull * FLOW_RTO_MS * INC_NSEC_PER_MSEC);
-	assert_int_equal(flush->rails, 0);
+	rails = flush->rails;
 	pthread_mutex_unlock(&flow.receive->lock);
+	assert_ptr_equal(reads, flow.in_region);
+	assert_int_equal(rails, 0);
 	assert_int_equal(flow_logged("a flush through"), 0);
 	flow.hold_flushes = false;
 	flow_finish(&flow);
@@ -286,7 +303,9 @@ static void read_for_another_flush(void **state)
 	struct flow flow = {.gpu = true};
 	struct ha_comm_region *own;
 	struct ha_region *other;
+	const struct ha_region *reads;
 	struct ha_flush *flush;
+	bool uses;
 
 	flow_connect(&flow);
 	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &other, &err), 0);
@@ -298,11 +317,13 @@ static void read_for_another_flush(void **state)
 	own->registered[0] = false;
 	flush = ask_for_flush(&flow);
 	ha_comm_flush_round(flow.receive, inc_now_ns());
-	assert_ptr_equal(flush->reads[0], other);
-	assert_true(ha_comm_flush_uses(flow.receive, other));
+	reads = flush->reads[0];
+	uses = ha_comm_flush_uses(flow.receive, other);
 	own->registered[0] = true;
 	fake_verbs_faults(FLOW_RECEIVER(0), 0);
 	pthread_mutex_unlock(&flow.receive->lock);
+	assert_ptr_equal(reads, other);
+	assert_true(uses);
 	ha_deregister(flow.receive, other);
 	flow.hold_flushes = false;
 	flow_finish(&flow);
@@ -451,6 +472,38 @@ static void loop_refused(void **state)
 	close(fd);
 }
 
+/* No rail can have the queue pair for flushes, so the comm ends at the first receive. Failovers
+ * would not help. */
+static void loop_refused_on_both_rails(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const int fd = memfd_of(4096), tag = 0;
+	struct ha_request *request = NULL;
+	struct flow flow = {0};
+	struct ha_region *region;
+	const size_t bytes = 8;
+	void *at = memory;
+	int ret = 0;
+
+	flow_connect(&flow);
+	flow_until_logged(&flow, "stands by for epoch 1", 2);
+	flow_finish(&flow);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 2);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
+	while (fake_verbs_refusals_left(FAKE_VERBS_CREATE_QP) || is_busy(flow.receive, region))
+		assert_false(flow_is_late(began_at_ns));
+	while (!ret) {
+		ret = ha_irecv(flow.receive, 1, &at, &bytes, &tag, &region, &request);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_int_equal(ret, -EIO);
+	assert_int_equal(flow_logged("no rail's device accepts the memory"), 1);
+	assert_int_equal(flow_logged("failover"), 0);
+	ha_deregister(flow.receive, region);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
 static void loop_refused_on_a_single_rail(void **state)
 {
 	const int fd = memfd_of(4096);
@@ -466,35 +519,6 @@ static void loop_refused_on_a_single_rail(void **state)
 	flow_finish(&flow);
 	flow_disconnect(&flow);
 	close(fd);
-}
-
-/* The standby's device has refused memory, and the peer enters the epoch of the standby before this
- * end knows that the peer is ready. The device is asked again then. */
-static void refused_and_entered(void **state)
-{
-	struct ha_comm_region *region;
-	struct flow flow = {0};
-
-	flow_connect(&flow);
-	flow_until_standby(&flow, 1, 1);
-	flow_receive(&flow, 100);
-	flow_until_logged(&flow, "stands by for epoch 1", 2);
-	region = (struct ha_comm_region *)flow.in_region;
-	pthread_mutex_lock(&flow.receive->lock);
-	while (region->busy)
-		pthread_cond_wait(&flow.receive->idle_region, &flow.receive->lock);
-	region->registered[1] = false;
-	region->refused[1] = true;
-	flow.receive->bringup.state = HA_BRINGUP_ENTERED;
-	pthread_mutex_unlock(&flow.receive->lock);
-	fake_verbs_port(FLOW_SENDER(0), false);
-	flow_until_failover(&flow, 1);
-	flow_receive(&flow, 100);
-	fake_verbs_port(FLOW_SENDER(0), true);
-	flow_finish(&flow);
-	assert_int_equal(flow_logged("failover"), 2);
-	assert_true(is_registered(flow.receive, flow.in_region, 1));
-	flow_disconnect(&flow);
 }
 
 static void flushes_disabled(void **state)
@@ -561,8 +585,8 @@ int main(int argc, char **argv)
 		COMM(left_before_the_flush),
 		COMM(registered_without_an_address),
 		COMM(loop_refused),
+		COMM(loop_refused_on_both_rails),
 		WITH(loop_refused_on_a_single_rail, single),
-		COMM(refused_and_entered),
 		WITH(flushes_disabled, disabled),
 	};
 
