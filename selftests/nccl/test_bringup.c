@@ -457,7 +457,9 @@ static void one_waits_for_arp(void **state)
 			least_ns[waits] = took_ns;
 		if (waits)
 			assert_null(crowd.send[0]);
-		assert_int_equal(fake_verbs_waiting_in_rtr(), waits);
+		/* on a busy machine the first attempt may time out, and the second one waits, too
+		 */
+		assert_int_equal(fake_verbs_waiting_in_rtr() > 0, waits);
 		fake_verbs_wait_for_peer(-1);
 		connect_crowd(&crowd, 0);
 		close_crowd(&crowd);
