@@ -16,11 +16,27 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
+#include "hostlib/nccl/bringup.h"
 #include "hostlib/nccl/threads.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
-#include "selftests/nccl/bringup_msgs.h"
 #include "selftests/nccl/harness_flow.h"
+
+#define EPOCH      4u
+#define AT_NS      (1000 * INC_NSEC_PER_SEC)
+#define RETRY_NS   (HA_BRINGUP_RETRY_MS * INC_NSEC_PER_MSEC)
+#define TIMEOUT_NS (HA_BRINGUP_TIMEOUT_MS * INC_NSEC_PER_MSEC)
+
+#define DROP        HA_BRINGUP_DROP
+#define MAKE        HA_BRINGUP_MAKE
+#define OFFER       HA_BRINGUP_OFFER
+#define ENTER       HA_BRINGUP_ENTER
+#define SEND_READY  HA_BRINGUP_SEND_READY
+#define SEND_FAILED HA_BRINGUP_SEND_FAILED
+#define UP          HA_BRINGUP_UP
+#define DOWN        HA_BRINGUP_DOWN
+
+enum { FOLLOWER, LEADER, SIDES };
 
 static struct ha_control_msg msg_of(enum ha_control_msg_type type, uint32_t epoch, uint32_t attempt)
 {
