@@ -45,6 +45,9 @@ void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	va_start(ap, format);
 	comm->error = inc_err_vset(&comm->err, error, comm->what, format, ap);
 	va_end(ap);
+	/* before HELLO, the other end of an accepted socket may be a stranger */
+	if (comm->metrics && error != ECANCELED && (comm->sends || comm->stage == HA_STAGE_BRINGUP))
+		ha_metrics_add(&comm->metrics->figures.failed_comms, 1);
 	ha_comm_set_stage(comm, HA_STAGE_LOST);
 	if (comm->bringing)
 		comm->bringing->dropped = true;

@@ -61,36 +61,56 @@ static int read_number(const struct ha_setting *setting, int64_t *value, struct 
 	return 0;
 }
 
-/* Whether a text names a file of its own for each process of a host: an absolute path with %p. */
-static bool names_file_per_process(const char *text)
+static bool is_digit(char c)
 {
-	bool process = false;
+	return c >= '0' && c <= '9';
+}
 
-	if (*text != '/' || text[strlen(text) - 1] == '/')
-		return false;
-	while ((text = strchr(text, '%'))) {
-		if (!text[1] || !strchr("hp%", text[1]))
-			return false;
-		process = process || text[1] == 'p';
-		text += 2;
+/* Checks that a text names a file of its own for each process of a host, whose number can be found
+ * in the name. Returns what is wrong, or NULL. */
+static const char *fault_of_file(const char *text)
+{
+	const char *name = strrchr(text, '/'), *behind_host = NULL, *number = NULL, *at;
+	const size_t len = strlen(text), ending = strlen(".prom");
+	bool beside = false;
+
+	if (*text != '/')
+		return "is not an absolute path";
+	if (len < ending || strcmp(text + len - ending, ".prom"))
+		return "does not end in .prom, so node_exporter would not read it";
+	for (at = text; (at = strchr(at, '%')); at += 2) {
+		if (at[1] == 'p') {
+			if (number || at < name)
+				return "has %p twice, or in a directory's name";
+			number = at;
+			beside = at == behind_host || is_digit(at[-1]) || is_digit(at[2]);
+		} else if (at[1] == 'h') {
+			beside = beside || (number && at == number + 2);
+			behind_host = at + 2;
+		} else if (at[1] != '%') {
+			return "has a % that is neither %p, %h nor %%";
+		}
 	}
-	return process;
+	if (!number)
+		return "has no %p";
+	return beside ? "has a digit or %h beside %p, so the number cannot be found in it" : NULL;
 }
 
 /* Checks what the texts and several settings together must be. */
 static int check(const struct ha_config *config, struct inc_err *err)
 {
+	const char *fault = config->metrics ? fault_of_file(config->metrics) : NULL;
+
 	if (config->transport && strcmp(config->transport, "soft") &&
 	    strcmp(config->transport, "verbs"))
 		return inc_err_set(err, EINVAL,
 				   "HA_NCCL_TRANSPORT: '%.64s' is not one of verbs, soft",
 				   config->transport);
-	if (config->metrics && !names_file_per_process(config->metrics))
-		return inc_err_set(
-			err, EINVAL,
-			"HA_NCCL_METRICS: '%.64s' is not an absolute path with %%p, such "
-			"as /var/lib/prometheus/node-exporter/nccl-%%p.prom",
-			config->metrics);
+	if (fault)
+		return inc_err_set(err, EINVAL,
+				   "HA_NCCL_METRICS: '%.64s' %s; an example is "
+				   "/var/lib/prometheus/node-exporter/nccl-%%p.prom",
+				   config->metrics, fault);
 	if (config->heartbeat_ms >= config->rto_ms)
 		return inc_err_set(err, EINVAL,
 				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u, "

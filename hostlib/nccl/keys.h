@@ -71,8 +71,9 @@
 	  "`verbs`, the default, or `soft`: UDP sockets of the interfaces that "                \
 	  "NCCL_SOCKET_IFNAME allows, instead of RDMA devices")                                 \
 	_(metrics, "HA_NCCL_METRICS",                                                           \
-	  "file of the figures for Prometheus: an absolute path with %p, the number of the "    \
-	  "process, and with %h, the host's name, where hosts share the directory")
+	  "file of the figures for Prometheus: an absolute path that ends in .prom, with %p, "  \
+	  "the number of the process, and with %h, the host's name, where hosts share the "     \
+	  "directory")
 
 struct ha_config {
 #define HA_NUMBER_(type, member, name, instead, unit, def, least, most, text) type member;

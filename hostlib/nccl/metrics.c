@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "hostlib/nccl/comm_priv.h"
@@ -14,13 +11,9 @@
 #include "lib/base/clock.h"
 #include "lib/base/thread.h"
 
-#define ROOM   "nccl"
-#define ENDING ".tmp" /* the name under which a file is written; collectors read *.prom */
-/* Files that were not written for so long are of processes that were killed. Each process writes at
- * least once a minute (HA_NCCL_METRICS_MS). */
-#define STALE_S 600
-/* most time for which the end of the process waits for a file that is being written */
-#define EXIT_WAIT_NS INC_NSEC_PER_SEC
+#define ROOM "nccl"
+/* most time for which the end of the plugin, or of the process, waits for the disk */
+#define END_WAIT_NS INC_NSEC_PER_SEC
 
 /* Of the file itself, so that a rule can leave out what a killed process has left. */
 #define FILE_FIGURES(_, T) \
@@ -42,18 +35,18 @@ static const struct inc_histogram_metric coll_times[] = {
 static const struct inc_metric file_table[] = {FILE_FIGURES(INC_METRIC_ROW, file_figures)};
 
 struct ha_metrics {
-	struct ha_plugin *plugin;
 	pthread_t thread;
-	pid_t owner; /* the process; a child has another number and no such thread */
 	char host[64], pid[16];
-	char *path, *temp;
-	size_t number_at;     /* place of the number of the process in path */
-	pthread_mutex_t lock; /* protects stopping */
-	pthread_cond_t wake;
-	bool stopping;
+	uint64_t period_ns;
+	pthread_cond_t wake; /* of the thread, when stopping is set */
+	/* The lock protects these. */
+	struct ha_plugin *plugin; /* NULL: it was closed before the thread has ended */
+	bool stopping, ended, abandoned;
+	bool writing; /* the thread uses file, and may wait for the disk */
 	/* Only the thread uses these: -errno of the last write, and whether one has succeeded. */
 	int error;
 	bool written;
+	struct ha_metrics_file file;
 	struct ha_device_metrics device[]; /* of each device of the plugin */
 };
 
@@ -62,10 +55,15 @@ static struct {
 	struct ha_coll_times times;
 } coll;
 
-/* Held while a file is written. It protects `current`, whose file the end of the process removes;
- * NULL: there is none. */
-static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ha_metrics *_Atomic current;
+/* Never held while a thread waits for a disk. `changed`: the thread has written, or has ended. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+/* The lock protects these: the figures whose file the end of the process removes, or NULL, and
+ * whether the process ends. */
+static struct ha_metrics *current;
+static bool exits;
+/* The process with the thread. A child by fork() has another number, and must not take the lock. */
+static _Atomic pid_t owner;
 
 /* ---- counting, on any thread ---------------------------------------------------------------- */
 
@@ -217,43 +215,32 @@ static int print(const struct ha_metrics *m, char **text, size_t *bytes)
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-/* Writes the text under the temporary name, and renames it. Returns 0 or -errno. Nothing is synced,
- * because the figures end with the process anyway. The mode of the new file follows the umask,
- * which a library must not touch. */
-static int put(const struct ha_metrics *m, const char *text, size_t bytes)
+static const char *reason(int error)
 {
-	ssize_t n = 0;
-	int fd, ret;
-
-	unlink(m->temp); /* one of a process with the same number that was killed */
-	fd = open(m->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return -errno;
-	for (; bytes; text += n, bytes -= n) {
-		n = write(fd, text, bytes);
-		if (n <= 0)
-			break;
+	switch (error) {
+	case EADDRINUSE:
+		return "another process with this number writes it";
+	case EEXIST:
+		return "there is a file that is not of figures, or of another user";
+	default:
+		return strerror(error);
 	}
-	ret = n < 0 ? -errno : bytes ? -EIO : 0;
-	if (close(fd) && !ret)
-		ret = -errno;
-	if (!ret && rename(m->temp, m->path))
-		ret = -errno;
-	if (ret)
-		unlink(m->temp);
-	return ret;
 }
 
 static const char *advice(int error)
 {
 	switch (error) {
+	case EADDRINUSE:
+		return "name a directory for each container, or add %h where their host names "
+		       "differ";
+	case EEXIST:
+		return "remove it, or name another file";
 	case ENOENT:
 	case ENOTDIR:
 		return "make its directory";
 	case EACCES:
 	case EPERM:
 	case EROFS:
-	case EEXIST:
 		return "name a directory in which this user may write";
 	case ENOSPC:
 	case EDQUOT:
@@ -270,11 +257,11 @@ static void report(struct ha_metrics *m, int ret)
 
 	if (ret && ret != m->error)
 		ha_log(m->plugin, HA_LOG_WARN,
-		       "HA_NCCL_METRICS: %s: %s, so the figures are missing: %s", m->path,
-		       strerror(-ret), advice(-ret));
+		       "HA_NCCL_METRICS: %s: %s, so the figures are missing: %s", m->file.path,
+		       reason(-ret), advice(-ret));
 	else if (!ret && news)
 		ha_log(m->plugin, HA_LOG_INFO, "HA_NCCL_METRICS: figures go to %s each %u ms",
-		       m->path, m->plugin->config.metrics_ms);
+		       m->file.path, m->plugin->config.metrics_ms);
 	m->error = ret;
 	m->written = m->written || !ret;
 }
@@ -283,75 +270,42 @@ static void write_file(struct ha_metrics *m)
 {
 	size_t bytes = 0;
 	char *text = NULL;
-	int ret = print(m, &text, &bytes);
-	bool exits;
+	bool writes;
+	int ret = 0;
 
-	pthread_mutex_lock(&file_lock);
-	exits = current != m; /* the process exits, so there must be no new file */
-	if (!ret && !exits)
-		ret = put(m, text, bytes);
-	pthread_mutex_unlock(&file_lock);
-	free(text);
-	if (!exits)
+	pthread_mutex_lock(&lock);
+	writes = !m->stopping && !exits;
+	if (writes)
+		ret = print(m, &text, &bytes);
+	m->writing = writes;
+	pthread_mutex_unlock(&lock);
+	if (writes && !ret)
+		ret = ha_metrics_file_put(&m->file, text, bytes);
+	pthread_mutex_lock(&lock);
+	m->writing = false;
+	pthread_cond_broadcast(&changed);
+	if (writes && !m->stopping && !exits)
 		report(m, ret);
-}
-
-/* Whether a name is that of a file of another process: the text before its number, digits, and the
- * text behind it, perhaps with the ending of a temporary file. */
-static bool is_of_process(const char *name, const char *before, size_t len, const char *behind)
-{
-	size_t digits;
-
-	if (strncmp(name, before, len))
-		return false;
-	digits = strspn(name + len, "0123456789");
-	name += len + digits;
-	return digits && !strncmp(name, behind, strlen(behind)) &&
-	       (!name[strlen(behind)] || !strcmp(name + strlen(behind), ENDING));
-}
-
-/* Removes what killed processes have left: files beside the own one, with another number in the
- * place of the own one, that were not written for STALE_S. */
-static void sweep(const struct ha_metrics *m)
-{
-	const char *slash = strrchr(m->path, '/'), *number = m->path + m->number_at;
-	const int64_t now_s = inc_wall_ns() / INC_NSEC_PER_SEC;
-	struct dirent *entry;
-	struct stat st;
-	char *directory;
-	DIR *list;
-
-	if (number < slash) /* it is in the name of a directory */
-		return;
-	directory = strndup(m->path, slash - m->path + 1);
-	list = directory ? opendir(directory) : NULL;
-	while (list && (entry = readdir(list)))
-		if (is_of_process(entry->d_name, slash + 1, number - slash - 1,
-				  number + strlen(m->pid)) &&
-		    !fstatat(dirfd(list), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
-		    S_ISREG(st.st_mode) && now_s - (int64_t)st.st_mtim.tv_sec > STALE_S)
-			unlinkat(dirfd(list), entry->d_name, 0);
-	if (list)
-		closedir(list);
-	free(directory);
+	pthread_mutex_unlock(&lock);
+	free(text);
 }
 
 /* Removes the file of a process that exits. NCCL up to 2.27 never closes the plugin. A child by
  * fork() may exit, too, but the file is its parent's. */
 __attribute__((destructor)) static void remove_at_exit(void)
 {
-	const struct ha_metrics *m = current;
-	struct timespec until;
+	const struct timespec until = inc_timespec_of_ns(inc_wall_ns() + END_WAIT_NS);
+	const struct ha_metrics *m;
 
-	if (!m || m->owner != getpid())
+	if (owner != getpid() || pthread_mutex_timedlock(&lock, &until))
 		return;
-	until = inc_timespec_of_ns(inc_wall_ns() + EXIT_WAIT_NS);
-	if (pthread_mutex_timedlock(&file_lock, &until))
-		return;
-	if (current == m)
-		unlink(m->path);
-	current = NULL;
-	pthread_mutex_unlock(&file_lock);
+	exits = true; /* so no thread makes a new file or frees m */
+	m = current;
+	while (m && m->writing && !pthread_cond_timedwait(&changed, &lock, &until))
+		;
+	if (m && !m->writing)
+		ha_metrics_file_remove(&m->file);
+	pthread_mutex_unlock(&lock);
 }
 
 /* ---- the thread ----------------------------------------------------------------------------- */
@@ -362,22 +316,47 @@ static bool wait_until_due(struct ha_metrics *m, uint64_t at_ns)
 	const struct timespec until = inc_timespec_of_ns(at_ns);
 	bool stopping;
 
-	pthread_mutex_lock(&m->lock);
+	pthread_mutex_lock(&lock);
 	while (!m->stopping && inc_now_ns() < at_ns)
-		pthread_cond_timedwait(&m->wake, &m->lock, &until);
+		pthread_cond_timedwait(&m->wake, &lock, &until);
 	stopping = m->stopping;
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&lock);
 	return stopping;
 }
 
+static void release(struct ha_metrics *m)
+{
+	if (m->file.fd >= 0)
+		close(m->file.fd);
+	pthread_cond_destroy(&m->wake);
+	free(m->file.path);
+	free(m);
+}
+
+/* All that may wait for a disk is in this thread. */
 static void *work(void *arg)
 {
 	struct ha_metrics *m = arg;
+	uint64_t sweep_at_ns = 0;
+	bool frees;
 
-	sweep(m);
-	do
+	do {
+		if (inc_now_ns() >= sweep_at_ns) {
+			ha_metrics_file_sweep(&m->file);
+			sweep_at_ns = inc_now_ns() + ha_metrics_disk.sweep_ns;
+		}
 		write_file(m);
-	while (!wait_until_due(m, inc_now_ns() + m->plugin->config.metrics_ms * INC_NSEC_PER_MSEC));
+	} while (!wait_until_due(m, inc_now_ns() + m->period_ns));
+	ha_metrics_file_remove(&m->file);
+	pthread_mutex_lock(&lock);
+	m->ended = true;
+	if (current == m && !exits)
+		current = NULL;
+	frees = m->abandoned && !exits;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+	if (frees)
+		release(m);
 	return NULL;
 }
 
@@ -386,7 +365,7 @@ static void *work(void *arg)
 static int make_names(struct ha_metrics *m, const char *form)
 {
 	size_t bytes = 0;
-	FILE *out = open_memstream(&m->path, &bytes);
+	FILE *out = open_memstream(&m->file.path, &bytes);
 
 	if (!out)
 		return -ENOMEM;
@@ -396,28 +375,18 @@ static int make_names(struct ha_metrics *m, const char *form)
 			continue;
 		}
 		if (*++form == 'p' && !fflush(out))
-			m->number_at = bytes;
+			m->file.number_at = bytes;
 		fputs(*form == 'h' ? m->host : *form == 'p' ? m->pid : "%", out);
 	}
-	if (fclose(out) || asprintf(&m->temp, "%s" ENDING, m->path) < 0)
-		return -ENOMEM;
-	return 0;
-}
-
-static void release(struct ha_metrics *m)
-{
-	pthread_cond_destroy(&m->wake);
-	pthread_mutex_destroy(&m->lock);
-	free(m->path);
-	free(m->temp);
-	free(m);
+	return fclose(out) ? -ENOMEM : 0;
 }
 
 static void set_current(struct ha_metrics *m)
 {
-	pthread_mutex_lock(&file_lock);
+	pthread_mutex_lock(&lock);
 	current = m;
-	pthread_mutex_unlock(&file_lock);
+	owner = getpid();
+	pthread_mutex_unlock(&lock);
 }
 
 static struct ha_metrics *make(struct ha_plugin *plugin)
@@ -429,10 +398,10 @@ static struct ha_metrics *make(struct ha_plugin *plugin)
 	if (!m)
 		return NULL;
 	m->plugin = plugin;
-	m->owner = getpid();
+	m->period_ns = plugin->config.metrics_ms * INC_NSEC_PER_MSEC;
+	m->file.fd = -1;
 	gethostname(m->host, sizeof(m->host) - 1);
-	snprintf(m->pid, sizeof(m->pid), "%d", (int)m->owner);
-	pthread_mutex_init(&m->lock, NULL);
+	snprintf(m->pid, sizeof(m->pid), "%d", (int)getpid());
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&m->wake, &attr);
@@ -464,14 +433,30 @@ struct ha_metrics *ha_metrics_start(struct ha_plugin *plugin)
 
 void ha_metrics_stop(struct ha_metrics *m)
 {
+	const struct timespec until = inc_timespec_of_ns(inc_wall_ns() + END_WAIT_NS);
+	bool frees;
+
 	if (!m)
 		return;
-	pthread_mutex_lock(&m->lock);
+	pthread_mutex_lock(&lock);
 	m->stopping = true;
 	pthread_cond_signal(&m->wake);
-	pthread_mutex_unlock(&m->lock);
+	while (!m->ended && !pthread_cond_timedwait(&changed, &lock, &until))
+		;
+	m->abandoned = !m->ended;
+	if (m->abandoned) {
+		ha_log(m->plugin, HA_LOG_WARN,
+		       "HA_NCCL_METRICS: %s: its disk does not answer, so the file stays until it "
+		       "does",
+		       m->file.path);
+		m->plugin = NULL;
+		pthread_detach(m->thread);
+		pthread_mutex_unlock(&lock);
+		return;
+	}
+	frees = !exits;
+	pthread_mutex_unlock(&lock);
 	pthread_join(m->thread, NULL);
-	set_current(NULL);
-	unlink(m->path);
-	release(m);
+	if (frees)
+		release(m);
 }

@@ -8,13 +8,16 @@
  * plugin writes the file under another name and renames it, so that a reader never sees a part. A
  * failure is one line of the log. The file is removed when the plugin is closed or the process
  * exits, so that a collector shows no process that has ended. Children by fork() have no such
- * thread and leave the file alone.
+ * thread and leave the file alone. No file is replaced or removed unless it begins as files of
+ * figures do, belongs to the same user, and has no other process that writes it.
  */
 #ifndef HA_METRICS_H
 #define HA_METRICS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "hostlib/nccl/control_msg.h"
 #include "hostlib/nccl/end.h"
 #include "lib/metric/histogram.h"
@@ -98,13 +101,44 @@ struct ha_device_metrics {
 	struct ha_device_times times;
 };
 
+/* A test replaces members by assignment, before it opens the plugin. */
+struct ha_metrics_disk {
+	int (*rename)(const char *from, const char *to);
+	uint64_t sweep_ns; /* from one search for files of killed processes to the next */
+};
+extern struct ha_metrics_disk ha_metrics_disk;
+
+/* metrics_file.c: the file. These functions may wait for the disk. */
+
+/* The descriptor of what this process has written stays open with a lock. So another process with
+ * the same number, in another container, knows that the file has an owner. */
+struct ha_metrics_file {
+	char *path;
+	size_t number_at; /* place of the number of the process in path */
+	int fd;           /* -1: nothing is written yet */
+	dev_t device;
+	ino_t inode;
+};
+
+/* Writes the text under a name that no other process uses, and renames the file. Returns 0,
+ * -EEXIST if the place has a file that is not of figures, or of another user, -EADDRINUSE if
+ * another process writes it, or -errno. */
+int ha_metrics_file_put(struct ha_metrics_file *file, const char *text, size_t bytes);
+/* Removes the file if this process has written it. */
+void ha_metrics_file_remove(const struct ha_metrics_file *file);
+/* Removes what killed processes of this user have left: files of figures beside the own one, with
+ * another number in the place of the own one, that were not written for ten minutes. */
+void ha_metrics_file_sweep(const struct ha_metrics_file *file);
+
 struct ha_metrics;
 struct ha_plugin;
 
 /* Begins to write the file, after plugin->devices is open. Returns NULL if there is nothing to
  * write, or no thread, which is logged. */
 struct ha_metrics *ha_metrics_start(struct ha_plugin *plugin);
-/* Ends the thread and removes the file. metrics may be NULL. */
+/* Ends the thread, which removes the file. metrics may be NULL. If the disk does not answer for a
+ * second, the thread goes on alone, removes the file when the disk answers, and frees metrics. It
+ * uses the plugin no more. */
 void ha_metrics_stop(struct ha_metrics *metrics);
 
 /* Returns where comms of this device count, or NULL if metrics is NULL. */

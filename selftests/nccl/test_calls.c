@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
+#include "hostlib/nccl/metrics.h"
 #include "hostlib/tools/ha_perf_stream.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
@@ -68,7 +69,7 @@ static const int device[] = {[SENDER] = 0, [RECEIVER] = 2};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* counts of log lines, which the lock protects */
-static unsigned int stands_by, failovers, sources, without_path, gpus_full;
+static unsigned int stands_by, failovers, sources, without_path, gpus_full, left_alone;
 
 static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, const char *file,
 		     int line, const char *format, ...)
@@ -84,6 +85,7 @@ static void log_line(enum ha_nccl_log_level level, unsigned long subsystems, con
 	failovers += strstr(text, ": failover: ") != NULL;
 	gpus_full += level == HA_NCCL_LOG_WARN && strstr(text, "free memory of the GPU");
 	without_path += strstr(text, "no path comes up: fake") && strstr(text, "Cannot allocate");
+	left_alone += strstr(text, "its disk does not answer, so the file stays") != NULL;
 	sources += strstr(text, "HA_NCCL_QP_TIMEOUT: 12, by NCCL_IB_TIMEOUT") ||
 		   strstr(text, "HA_NCCL_RTO_MS: 1000");
 	pthread_mutex_unlock(&lock);
@@ -103,6 +105,11 @@ static void must_be_in_time(uint64_t began_at_ns)
 {
 	assert_true(inc_now_ns() - began_at_ns < PATIENCE_S * INC_NSEC_PER_SEC);
 }
+
+/* Looks once a millisecond. */
+#define wait_until(condition)                                                   \
+	for (const uint64_t from_ns = inc_now_ns(); !(condition); usleep(1000)) \
+	must_be_in_time(from_ns)
 
 static void job_begin(struct job *job, unsigned int version, unsigned int group)
 {
@@ -164,6 +171,12 @@ static int move(struct job *job, uint64_t to)
 	}
 	return err;
 }
+
+/* Moves messages of `job` until the condition is true. `to` is how many have moved. */
+#define move_until(condition)                                     \
+	for (const uint64_t from_ns = inc_now_ns(); !(condition); \
+	     assert_int_equal(move(&job, to += 10), 0))           \
+	must_be_in_time(from_ns)
 
 /* Runs the job from the plugin's init on. Returns 0, or -errno and sets net.err. */
 static int job_run(struct job *job, uint64_t groups)
@@ -313,13 +326,19 @@ static void dmabuf_memory(void **state)
 /* While `holds` is set, a file of figures is not renamed, as on a disk that does not answer. */
 static bool holds, is_held;
 
-int rename(const char *from, const char *to)
+static int rename_late(const char *from, const char *to)
 {
-	while (__atomic_load_n(&holds, __ATOMIC_ACQUIRE)) {
+	for (int i = 0; i < PATIENCE_S * 1000 && __atomic_load_n(&holds, __ATOMIC_ACQUIRE); i++) {
 		__atomic_store_n(&is_held, true, __ATOMIC_RELEASE);
 		usleep(1000);
 	}
-	return renameat(AT_FDCWD, from, AT_FDCWD, to);
+	return rename(from, to);
+}
+
+static void hold(bool on)
+{
+	__atomic_store_n(&is_held, false, __ATOMIC_RELEASE);
+	__atomic_store_n(&holds, on, __ATOMIC_RELEASE);
 }
 
 static bool file_has(const char *path, const char *text)
@@ -337,10 +356,9 @@ static bool file_has(const char *path, const char *text)
 }
 
 /* Neither NCCL's thread nor the progress thread waits for the file of figures: messages and a
- * failover go on while it cannot be written. */
+ * failover go on while it cannot be written. The plugin's end does not wait, either. */
 static void figures_block_nothing(void **state)
 {
-	const uint64_t began_at_ns = inc_now_ns();
 	const unsigned int before = lines(&stands_by), logged_before = lines(&failovers);
 	char directory[] = "/tmp/inc-test-XXXXXX", path[PATH_MAX];
 	struct job job;
@@ -351,25 +369,24 @@ static void figures_block_nothing(void **state)
 	setenv("HA_NCCL_METRICS", path, 1);
 	setenv("HA_NCCL_METRICS_MS", "100", 1);
 	snprintf(path, sizeof(path), "%s/%d.prom", directory, (int)getpid());
-	__atomic_store_n(&holds, true, __ATOMIC_RELEASE);
+	ha_metrics_disk.rename = rename_late;
+	hold(true);
 	job_begin(&job, VERSIONS - 1, 1);
 	must_run(&job, to);
-	while (lines(&stands_by) < before + 2 || !__atomic_load_n(&is_held, __ATOMIC_ACQUIRE)) {
-		must_be_in_time(began_at_ns);
-		assert_int_equal(move(&job, to += 10), 0);
-	}
+	move_until(lines(&stands_by) >= before + 2 && __atomic_load_n(&is_held, __ATOMIC_ACQUIRE));
 	fake_verbs_faults((unsigned int)device[SENDER], FAKE_VERBS_CUT);
-	while (lines(&failovers) < logged_before + 2) {
-		must_be_in_time(began_at_ns);
-		assert_int_equal(move(&job, to += 10), 0);
-	}
+	move_until(lines(&failovers) >= logged_before + 2);
 	assert_int_equal(access(path, F_OK), -1);
-	__atomic_store_n(&holds, false, __ATOMIC_RELEASE);
-	while (!file_has(path, "le=\"+Inf\"} 1\n"))
-		must_be_in_time(began_at_ns);
+	hold(false);
+	wait_until(file_has(path, "le=\"+Inf\"} 1\n"));
+	hold(true);
+	wait_until(__atomic_load_n(&is_held, __ATOMIC_ACQUIRE));
 	job_end(&job);
-	/* the file ends with the plugin, so the directory is empty */
-	assert_int_equal(rmdir(directory), 0);
+	assert_int_equal(lines(&left_alone), 1);
+	/* the file ends with the plugin, or later with the thread, so the directory is empty */
+	hold(false);
+	wait_until(!rmdir(directory));
+	ha_metrics_disk.rename = rename;
 	unsetenv("HA_NCCL_METRICS");
 	fake_verbs_faults((unsigned int)device[SENDER], 0);
 }
@@ -499,7 +516,6 @@ static void merge_that_fails(void **state)
  * path is up. A failover must work nevertheless. */
 static void failover_without_a_listener(void **state)
 {
-	const uint64_t began_at_ns = inc_now_ns();
 	const unsigned int before = lines(&stands_by), logged_before = lines(&failovers);
 	struct job job;
 	uint64_t to = 10;
@@ -507,15 +523,9 @@ static void failover_without_a_listener(void **state)
 	job_begin(&job, VERSIONS - 1, 4);
 	must_run(&job, to);
 	assert_null(job.end[RECEIVER].listen);
-	while (lines(&stands_by) < before + 2) {
-		must_be_in_time(began_at_ns);
-		assert_int_equal(move(&job, to += 10), 0);
-	}
+	move_until(lines(&stands_by) >= before + 2);
 	fake_verbs_faults((unsigned int)device[SENDER], FAKE_VERBS_CUT);
-	while (lines(&failovers) < logged_before + 2) {
-		must_be_in_time(began_at_ns);
-		assert_int_equal(move(&job, to += 10), 0);
-	}
+	move_until(lines(&failovers) >= logged_before + 2);
 	assert_int_equal(move(&job, to += GROUPS), 0);
 	job_end(&job);
 	fake_verbs_faults((unsigned int)device[SENDER], 0);

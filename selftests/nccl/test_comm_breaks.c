@@ -322,6 +322,19 @@ WITH("HA_NCCL_FAILBACK", "0", default)
 WITH("NCCL_IB_PKEY", "1", second_pkey)
 WITH("NCCL_IB_PKEY", "2", third_pkey)
 
+/* The same with figures, of which no file is needed. */
+static int open_counted_third_pkey(void **state)
+{
+	setenv("HA_NCCL_METRICS", "/no/such/place/%p.prom", 1);
+	return open_third_pkey(state);
+}
+
+static int close_counted_third_pkey(void **state)
+{
+	unsetenv("HA_NCCL_METRICS");
+	return close_third_pkey(state);
+}
+
 /* With failback, the comm returns to the first rail once, as soon as that rail is up, without
  * errors for the traffic. */
 static void goes_back(void **state)
@@ -536,13 +549,21 @@ static void partition_key(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The ports have two partition keys. */
+/* The ports have two partition keys. A comm that never comes up counts as failed. */
 static void partition_key_that_is_missing(void **state)
 {
 	struct flow flow = {0};
+	uint64_t failed = 0;
 
 	assert_false(flow_try_to_connect(&flow));
 	assert_true(flow_logged("NCCL_IB_PKEY is 2, but the port has 2 partition keys") > 0);
+	for (unsigned int dev = 0; dev < 4; dev++) {
+		const struct ha_device_metrics *device =
+			ha_metrics_device(flow_plugin->metrics, dev);
+
+		failed += __atomic_load_n(&device->figures.failed_comms, __ATOMIC_RELAXED);
+	}
+	assert_true(failed > 0);
 	flow_disconnect(&flow);
 }
 
@@ -571,7 +592,7 @@ int main(int argc, char **argv)
 		UNDER(refused_post, default),
 		UNDER(refused_msgs, default),
 		UNDER(partition_key, second_pkey),
-		UNDER(partition_key_that_is_missing, third_pkey),
+		UNDER(partition_key_that_is_missing, counted_third_pkey),
 	};
 
 	if (argc > 1)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The plugin's settings (hostlib/nccl/keys.h), and the table of settings in docs/nccl.md. */
+/* The plugin's settings (hostlib/nccl/keys.h), and the table of settings in docs/nccl.md. Also
+ * which files the plugin writes and removes where HA_NCCL_METRICS names a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,12 +9,18 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "hostlib/nccl/comm_priv.h"
 #include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
+#include "selftests/fakes/verbs.h"
 
 static int clear(void **state)
 {
@@ -182,13 +189,23 @@ static void files_of_figures(void **state)
 					    "/tmp/nccl.prom",
 					    "/tmp/%h.prom",
 					    "/tmp/%p/",
-					    "/tmp/%p-%x",
-					    "/tmp/%p-%",
-					    "/tmp/%%p",
+					    "/tmp/%p-%x.prom",
+					    "/tmp/%p.prom%",
+					    "/tmp/%%p.prom",
 					    "/",
-					    "%p"},
-				 *const right[] = {"/tmp/%p", "/%p/a", "/tmp/a-%h-%p.prom",
-						   "/tmp/%%%p"};
+					    "%p",
+					    "/tmp/%p",
+					    "/tmp/nccl-%p.txt",
+					    "/%p/a.prom",
+					    "/%p/%p.prom",
+					    "/tmp/%p-%p.prom",
+					    "/tmp/rail0%p.prom",
+					    "/tmp/%p0.prom",
+					    "/tmp/%h%p.prom",
+					    "/tmp/%p%h.prom"},
+				 *const right[] = {"/tmp/%p.prom", "/tmp/a-%h-%p.prom",
+						   "/%h/%p-%h.prom", "/tmp/%%%p.prom",
+						   "/tmp/%%h%p.prom"};
 	struct ha_config config;
 	struct inc_err err;
 	size_t i;
@@ -330,6 +347,188 @@ static void document_windows(void **state)
 	assert_int_equal(rows, 5);
 }
 
+/* ---- the file of figures -------------------------------------------------------------------- */
+
+#define PATIENCE_S 20
+#define OURS       "# HELP inc_nccl_comms of a process that was killed\n"
+
+static unsigned int in_use, foreign;
+static char place[32];
+
+static void count_line(enum ha_log_level level, const char *file, int line, const char *text)
+{
+	if (strstr(text, "another process with this number writes it, so the figures are missing: "
+			 "name a directory for each container"))
+		__atomic_fetch_add(&in_use, 1, __ATOMIC_RELAXED);
+	if (strstr(text, "there is a file that is not of figures, or of another user"))
+		__atomic_fetch_add(&foreign, 1, __ATOMIC_RELAXED);
+}
+
+/* The path of a file in the directory of the test. NULL: of the own file of figures. */
+static const char *at(const char *name)
+{
+	static char path[PATH_MAX];
+
+	if (name)
+		snprintf(path, sizeof(path), "%s/%s", place, name);
+	else
+		snprintf(path, sizeof(path), "%s/nccl-%d.prom", place, (int)getpid());
+	return path;
+}
+
+/* Makes a file of this age in the directory, and returns its descriptor. */
+static int make_file(const char *name, const char *text, unsigned int age_s)
+{
+	const int fd = open(at(name), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	const time_t then = (time_t)(inc_wall_ns() / INC_NSEC_PER_SEC) - age_s;
+	const struct timespec times[] = {{.tv_sec = then}, {.tv_sec = then}};
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	assert_int_equal(futimens(fd, times), 0);
+	return fd;
+}
+
+static bool begins_with(const char *name, const char *text)
+{
+	const int fd = open(at(name), O_RDONLY | O_CLOEXEC);
+	char found[128] = "";
+
+	if (fd < 0)
+		return false;
+	assert_true(read(fd, found, sizeof(found) - 1) >= 0);
+	close(fd);
+	return !strncmp(found, text, strlen(text));
+}
+
+static bool exists(const char *name)
+{
+	struct stat st;
+
+	return !lstat(at(name), &st);
+}
+
+static struct ha_plugin *open_plugin(void)
+{
+	struct ha_plugin *plugin;
+	struct inc_err err;
+	char path[64];
+
+	fake_verbs_machine(2);
+	snprintf(path, sizeof(path), "%s/nccl-%%p.prom", place);
+	setenv("HA_NCCL_METRICS", path, 1);
+	setenv("HA_NCCL_METRICS_MS", "100", 1);
+	setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
+	if (ha_plugin_open(&plugin, count_line, &err))
+		fail_msg("%s", err.msg);
+	return plugin;
+}
+
+#define WAIT_UNTIL(condition)                                                       \
+	for (const uint64_t began_at_ns = inc_now_ns(); !(condition); usleep(1000)) \
+	assert_true(inc_now_ns() - began_at_ns < PATIENCE_S * INC_NSEC_PER_SEC)
+
+static int make_place(void **state)
+{
+	strcpy(place, "/tmp/inc-test-XXXXXX");
+	in_use = foreign = 0;
+	return mkdtemp(place) ? clear(state) : -1;
+}
+
+/* The own file, and all others that a test has made, are gone. */
+static int remove_place(void **state)
+{
+	return rmdir(place);
+}
+
+/* Files of killed processes are removed at the start and later. All else stays, even if it has
+ * such a name. */
+static void sweeps_its_own_kind(void **state)
+{
+	static const struct {
+		const char *name, *text;
+		unsigned int age_s;
+		bool stays;
+	} files[] = {
+		{"nccl-1.prom", OURS, 700, false},
+		{"nccl-2.prom.0123456789abcdef.tmp", "", 700, false},
+		{"nccl-3.prom.0123456789abcdef.tmp", "# HELP in", 700, false},
+		{"nccl-4.prom.0123456789abcdef.tmp", OURS, 700, false},
+		{"nccl-5.prom", OURS, 0, true},
+		{"nccl-6.prom", "# HELP node_load1 of a script\n", 700, true},
+		{"nccl-7.prom", "", 700, true},
+		{"nccl-8.prom.tmp", "", 700, true},
+		{"nccl-9.prom.0123456789abcdef.tmp", "an editor's", 700, true},
+		{"nccl-x.prom", OURS, 700, true},
+		{"nccl-10.promx", OURS, 700, true},
+		{"nccl-11.prom", OURS, 700, true}, /* of another user */
+	};
+	const unsigned int n = sizeof(files) / sizeof(files[0]), other = n - (geteuid() ? 1 : 0);
+	struct ha_plugin *plugin;
+	unsigned int i;
+
+	for (i = 0; i < other; i++)
+		close(make_file(files[i].name, files[i].text, files[i].age_s));
+	if (other == n)
+		assert_int_equal(lchown(at(files[n - 1].name), 65534, 65534), 0);
+	assert_int_equal(symlink("nccl-5.prom", at("nccl-12.prom")), 0);
+	ha_metrics_disk.sweep_ns = 0;
+	plugin = open_plugin();
+	WAIT_UNTIL(exists(NULL));
+	for (i = 0; i < other; i++)
+		if (exists(files[i].name) != files[i].stays)
+			fail_msg("%s", files[i].name);
+	close(make_file("nccl-13.prom", OURS, 700));
+	WAIT_UNTIL(!exists("nccl-13.prom"));
+	ha_plugin_close(plugin);
+	ha_metrics_disk.sweep_ns = 60 * INC_NSEC_PER_SEC;
+	for (i = 0; i < other; i++)
+		assert_int_equal(unlink(at(files[i].name)), files[i].stays ? 0 : -1);
+	assert_int_equal(unlink(at("nccl-12.prom")), 0);
+}
+
+/* A file that is not of figures keeps its place, and one line reports it. */
+static void leaves_another_file(void **state)
+{
+	struct ha_plugin *plugin;
+
+	close(make_file(NULL, "notes\n", 700));
+	plugin = open_plugin();
+	WAIT_UNTIL(__atomic_load_n(&foreign, __ATOMIC_RELAXED));
+	ha_plugin_close(plugin);
+	assert_int_equal(foreign, 1);
+	assert_true(begins_with(NULL, "notes\n"));
+	assert_int_equal(unlink(at(NULL)), 0);
+}
+
+/* A process of another container may have the same number and write the same file. The plugin
+ * leaves the file alone until that process has ended. */
+static void leaves_the_file_of_another_process(void **state)
+{
+	struct ha_plugin *plugin;
+	int fd;
+
+	for (int ends = 0; ends < 2; ends++) {
+		in_use = 0;
+		fd = make_file(NULL, OURS, 0);
+		assert_int_equal(flock(fd, LOCK_EX), 0);
+		plugin = open_plugin();
+		WAIT_UNTIL(__atomic_load_n(&in_use, __ATOMIC_RELAXED));
+		assert_true(begins_with(NULL, OURS));
+		if (ends) {
+			close(fd);
+			WAIT_UNTIL(!begins_with(NULL, OURS));
+		}
+		ha_plugin_close(plugin);
+		assert_int_equal(in_use, 1);
+		if (ends)
+			break;
+		assert_true(begins_with(NULL, OURS));
+		assert_int_equal(unlink(at(NULL)), 0);
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +541,10 @@ int main(void)
 		cmocka_unit_test_setup(together, clear),
 		cmocka_unit_test(document),
 		cmocka_unit_test(document_windows),
+		cmocka_unit_test_setup_teardown(sweeps_its_own_kind, make_place, remove_place),
+		cmocka_unit_test_setup_teardown(leaves_another_file, make_place, remove_place),
+		cmocka_unit_test_setup_teardown(leaves_the_file_of_another_process, make_place,
+						remove_place),
 	};
 
 	return cmocka_run_group_tests_name("settings of the plugin", tests, NULL, NULL);
