@@ -187,8 +187,7 @@ static void too_large(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- messages
- * ---------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------- */
 
 /* The receiver has failed and its last message is lost. The sender has no request in flight that
  * could fail. The sender must notice that the receiver is silent. */
@@ -440,7 +439,7 @@ static void no_socket(void **state)
 	flow_disconnect(&flow);
 }
 
-/* ---- calls that the device rejects ---- ---- */
+/* ---- calls that the device rejects ---------------------------------------------------------- */
 
 static const enum fake_verbs_call of_a_path[] = {FAKE_VERBS_CREATE_CQ, FAKE_VERBS_REG_MR,
 						 FAKE_VERBS_CREATE_QP, FAKE_VERBS_TO_INIT,
@@ -558,10 +557,9 @@ static void partition_key_that_is_missing(void **state)
 	assert_false(flow_try_to_connect(&flow));
 	assert_true(flow_logged("NCCL_IB_PKEY is 2, but the port has 2 partition keys") > 0);
 	for (unsigned int dev = 0; dev < 4; dev++) {
-		const struct ha_device_metrics *device =
-			ha_metrics_device(flow_plugin->metrics, dev);
+		const struct ha_device_metrics *d = ha_metrics_device(flow_plugin->metrics, dev);
 
-		failed += __atomic_load_n(&device->figures.failed_comms, __ATOMIC_RELAXED);
+		failed += __atomic_load_n(&d->figures.failed_comms, __ATOMIC_RELAXED);
 	}
 	assert_true(failed > 0);
 	flow_disconnect(&flow);
