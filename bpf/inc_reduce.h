@@ -73,9 +73,12 @@ __noinline __u32 inc_compare(struct inc_buf *result, __u32 comm_id, __u32 slot)
 	return *differ;
 }
 
-/* The rows of a slot that are reduced: those of the children, and the result row.
- * verifier 6.1: the functions that reduce some of the rows are callbacks of bpf_loop(), which it
- * walks once or a few times. It walks a loop of C once for each child. */
+/*
+ * The rows of a slot that are reduced: those of the children, and the result row.
+ *
+ * verifier 6.1: functions that reduce some of the rows are callbacks of bpf_loop(). It walks them
+ * once or a few times, and a loop of C once for each child.
+ */
 struct inc_slot_rows {
 	const struct inc_comm_cfg *comm;
 	struct inc_buf *result;
