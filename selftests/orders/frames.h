@@ -66,7 +66,9 @@ static inline void *constant(const volatile void *at, size_t size)
 	uintptr_t from = (uintptr_t)at & ~(page - 1);
 	void *writable = (void *)at;
 
-	if (mprotect((void *)from, (uintptr_t)at + size - from, PROT_READ | PROT_WRITE)) {
+	/* PROT_EXEC, because the linker may put the end of the code on the first page of a table */
+	if (mprotect((void *)from, (uintptr_t)at + size - from,
+		     PROT_READ | PROT_WRITE | PROT_EXEC)) {
 		perror("constants of the XDP programs");
 		abort();
 	}
