@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of NCCL: sends and receives, and the test of all requests. Each is an element of
- * comm->request, so none is allocated. */
+/* Sends and receives of NCCL. Each is an element of comm->request, so none is allocated. ha_test()
+ * also tests flushes, whose requests are in comm->flush. */
 #include <errno.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/comm_priv.h"

@@ -142,7 +142,7 @@ int ha_perf_check_progress(struct ha_perf *perf, const char *what, uint64_t grac
 }
 
 /* NCCL does not learn that another rank has ended, so its calls under way end only by the plugin's
- * error. So a rank with such calls waits for that error, which has a better reason, for this long.
+ * error. A rank with such calls waits for that error for this long, because it has a better reason.
  */
 #define PLUGIN_ERROR_NS (3 * INC_NSEC_PER_SEC)
 

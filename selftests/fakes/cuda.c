@@ -41,8 +41,8 @@ EXPORT int cuMemFree_v2(unsigned long long address);
 EXPORT int cuMemGetHandleForAddressRange(void *handle, unsigned long long address, size_t bytes,
 					 int type, unsigned long long flags);
 
-/* Sets whether the calling thread has a context, whether memory has dma-bufs, and what is told
- * where memory is. */
+/* Sets whether the calling thread has a context, and whether memory has dma-bufs. `to` is called
+ * with the place of memory that is allocated or freed. */
 void fake_cuda_set(bool context, bool dma_bufs, void (*to)(void *addr, size_t bytes, int fd))
 {
 	has_context = context;
