@@ -194,7 +194,6 @@ static bool is_used(const struct ha_comm *comm, const struct ha_region *region)
 
 	if (ha_comm_flush_uses(comm, region))
 		return true;
-
 	if (comm->end->state == HA_FAILED || comm->end->state == HA_DONE)
 		return false;
 	if (comm->sends) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,11 +62,6 @@ static int read_number(const struct ha_setting *setting, int64_t *value, struct 
 	return 0;
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* Checks that a text names a file of its own for each process of a host, whose number can be found
  * in the name. Returns what is wrong, or NULL. */
 static const char *fault_of_file(const char *text)
@@ -83,7 +79,8 @@ static const char *fault_of_file(const char *text)
 			if (number || at < name)
 				return "has %p twice, or in a directory's name";
 			number = at;
-			beside = at == behind_host || is_digit(at[-1]) || is_digit(at[2]);
+			beside = at == behind_host || isdigit((unsigned char)at[-1]) ||
+				 isdigit((unsigned char)at[2]);
 		} else if (at[1] == 'h') {
 			beside = beside || (number && at == number + 2);
 			behind_host = at + 2;

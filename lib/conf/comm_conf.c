@@ -212,21 +212,19 @@ static int missing(const char *field, struct inc_err *err)
 /* Checks that the own end of a connection can have its settings of queue pairs. */
 static int settle_verbs(struct inc_conn_conf *conn, bool passes, struct inc_err *err)
 {
-	struct inc_conn_conf can = {.own.kind = conn->own.kind};
-	char given[INC_VERBS_CONF_TEXT], has[INC_VERBS_CONF_TEXT];
+	struct inc_verbs_conf rest = conn->verbs;
 
-	inc_conn_conf_add_verbs(&can, &conn->verbs);
+	rest.has_traffic_class = false;
 	if (passes && conn->has_verbs)
 		return inc_err_set(err, EINVAL,
 				   "'verbs' needs mode: termination, because passthrough mode has "
 				   "no queue pairs");
-	if (strcmp(inc_verbs_conf_text(&conn->verbs, given),
-		   inc_verbs_conf_text(&can.verbs, has)) != 0)
+	if (conn->own.kind != INC_ENDPOINT_VERBS && inc_verbs_conf_any(&rest))
 		return inc_err_set(
 			err, EINVAL,
 			"'verbs' of a soft endpoint may have traffic_class alone: remove "
 			"the rest, or set own_endpoint: verbs");
-	conn->has_verbs = can.has_verbs;
+	conn->has_verbs = inc_verbs_conf_any(&conn->verbs);
 	return 0;
 }
 

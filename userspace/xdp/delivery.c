@@ -30,10 +30,10 @@ static const unsigned int hold_ms[] = {60, 90, 130};
 /* time after a trial in which the first copy was not lost, until the next trial may begin */
 #define NEXT_TRIAL_NS (2 * INC_NSEC_PER_SEC)
 
-void sp_trial_resent(struct sp_conn *c, uint64_t r, uint64_t now)
+void sp_trial_resent(struct inc_slowpath *sp, struct sp_conn *c, uint64_t r)
 {
 	if (c->trial.under_way && r == c->trial.r && !c->trial.resent_at_ns)
-		c->trial.resent_at_ns = now;
+		c->trial.resent_at_ns = sp_now(sp);
 	if (r >= c->resent_end)
 		c->resent_end = r + 1;
 }

@@ -108,7 +108,7 @@ int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 
 	if (!ret) {
 		cm->conn[peer].stats.retransmits++;
-		sp_trial_resent(&cm->conn[peer], r, sp_now(sp));
+		sp_trial_resent(sp, &cm->conn[peer], r);
 		sp->stats.results_resent++;
 	} else if (ret == -ESTALE) {
 		sp->stats.results_gone++;

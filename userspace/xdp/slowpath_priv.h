@@ -297,7 +297,7 @@ bool sp_trial_holds(const struct sp_conn *c, uint64_t now);
 /* Stores that packets arrive at the peer, because it has sent a NAK. */
 void sp_trial_refute(struct sp_conn *c, uint64_t now);
 /* Stores that packet r was retransmitted. */
-void sp_trial_resent(struct sp_conn *c, uint64_t r, uint64_t now);
+void sp_trial_resent(struct inc_slowpath *sp, struct sp_conn *c, uint64_t r);
 /* Counts the packets before number acked that the peer acknowledges now. Called before c->acked
  * becomes acked. */
 void sp_trial_acked(struct sp_conn *c, uint64_t acked);
