@@ -341,8 +341,8 @@ static void confirm_ends(struct inc_client *c, const json_t *object,
 	for (i = 0; i < conf->n_conns; i++) {
 		const struct inc_conn_conf *conn = &conf->conn[i];
 
-		said.conn[i] =
-			(struct inc_msg_own){.rank = conn->rank, .up = conn->up, .own = conn->own};
+		said.conn[i] = (struct inc_msg_own){
+			.rank = conn->rank, .up = conn->up, .own = conn->own, .pkey = conn->pkey};
 	}
 	answer = inc_message_new(INC_MSG_CONFIGURED, &said);
 	json_object_set(answer, "seq", json_object_get(object, "seq"));

@@ -133,11 +133,34 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 	}
 }
 
+/* Checks that the ends of a connection between two switches are in one partition, as far as they
+ * are known. Otherwise each switch would drop the other one's packets without a report. */
+static int check_partition(const struct inc_comm *comm, unsigned int node, const struct link *l,
+			   struct inc_err *err)
+{
+	const struct inc_topology *topo = comm->group->core->topo;
+	const struct inc_tree_node *nodes = comm->tree->nodes;
+	uint16_t peer;
+
+	if (l->to < 0)
+		return 0;
+	peer = nodes[l->to].mode == INC_PASSTHROUGH ? INC_PKEY_DEFAULT : l->peer->pkey;
+	if (!peer || !((peer ^ l->own->pkey) & INC_PKEY_BITS))
+		return 0;
+	return inc_err_set(
+		err, EINVAL,
+		"has the P_Key 0x%04x at port %s, and switch %s, behind that port, has 0x%04x: set "
+		"pkey_index in 'verbs' of the topology's ports to indexes of one P_Key",
+		l->own->pkey, topo->switches[nodes[node].sw].ports[l->port].name,
+		topo->switches[nodes[l->to].sw].name, peer);
+}
+
 int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 		       const struct inc_msg_configured *made, struct inc_err *err)
 {
 	struct link l;
 	unsigned int i;
+	int ret;
 
 	if (comm->tree->nodes[node].mode == INC_PASSTHROUGH)
 		return 0;
@@ -150,6 +173,10 @@ int inc_comm_take_ends(struct inc_comm *comm, unsigned int node,
 				"confirms other connections than those of its configuration");
 		inc_rc_end_update(&l.own->end, &own->own);
 		l.own->open = false;
+		l.own->pkey = own->pkey;
+		ret = check_partition(comm, node, &l, err);
+		if (ret)
+			return ret;
 	}
 	return 0;
 }

@@ -24,6 +24,7 @@ struct inc_route_end {
 	bool open;
 	/* queue pair number that the controller has allocated for this end; 0: none */
 	uint32_t given;
+	uint16_t pkey; /* P_Key of the end of a switch in termination mode; 0: not known yet */
 };
 
 struct inc_route_member {

@@ -261,6 +261,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		return ret;
 	keep_verbs(end, &verbs, &own);
 	conn->own = own.end;
+	conn->pkey = own.pkey;
 	conn->has_own_psn = true;
 	return 0;
 }
