@@ -243,9 +243,9 @@ struct inc_channel_opts {
 	 * device does not report the bit */
 	enum inc_channel_se peer_se;
 	/* RDMA devices that must not block: settings of this queue pair, copied; NULL: those of the
-	 * device. Its members device, port, port_down_ms and cache_mib have no meaning here. */
+	 * device. Its members device, port, port_down_ms and cache_mib have no meaning here. Soft
+	 * channels use its traffic_class alone; NULL: 0. */
 	const struct inc_channel_verbs_settings *verbs;
-	uint8_t traffic_class; /* soft channels: TOS byte of the packets */
 	/* posted channels: the region that contains all buffers that are posted or sent */
 	const struct inc_channel_region *memory;
 	/* name of the channel for error messages, such as "communicator 12, rank 3"; copied */

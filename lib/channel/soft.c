@@ -308,7 +308,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	ch->tx.start_psn = opts->own.psn & INC_PSN_MASK;
 	ch->tx.to.pkey = opts->pkey;
 	ch->tx.to.se = opts->se;
-	ch->tx.to.tos = opts->traffic_class;
+	ch->tx.to.tos = opts->verbs ? opts->verbs->traffic_class : 0;
 	ch->peer_se = opts->peer_se;
 	ch->tx.log = log_of_channel;
 	ch->tx.log_ctx = ch;
