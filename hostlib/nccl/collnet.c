@@ -49,7 +49,7 @@ struct ha_coll {
 	uint64_t busy;            /* bit i: call[i] is under way */
 	unsigned int float_block; /* 0 where switches add floats as they are */
 	struct ha_coll_call call[HA_COLL_CALLS];
-	char name[64];
+	char name[64], verbs[HA_COLL_VERBS_TEXT];
 	bool failed; /* the failure has been logged */
 };
 static_assert(HA_COLL_CALLS == 64, "the bits of `busy`");
@@ -301,7 +301,8 @@ static int create(struct ha_coll *coll, const struct inccl_group_opts *group_opt
 	INCCL_OPTS(inccl_communicator_opts, opts, .transport = ha_coll_transport(),
 		   .timeout_ms = CALL_TIMEOUT_MS, .create_timeout_ms = CREATE_MS, .error = err->msg,
 		   .error_size = sizeof(err->msg), .no_wait = 1,
-		   .silence_ms = ha_plugin_devices(ha_plugin_now())->config->switch_timeout_ms);
+		   .silence_ms = ha_plugin_devices(ha_plugin_now())->config->switch_timeout_ms,
+		   .verbs = coll->verbs);
 	int ret = inccl_group_create(group_opts, &coll->group);
 
 	if (!ret)
@@ -342,6 +343,10 @@ static void say_connected(const struct ha_coll *coll)
 	say(HA_LOG_INFO, "%s: node %d of %d is connected to %s by %s, %s mode, floats %s, tree %s",
 	    coll->name, info.rank, info.world_size, info.peer, info.transport, info.mode,
 	    info.floats, info.tree);
+	if (!strcmp(info.transport, "verbs"))
+		say(HA_LOG_INFO,
+		    "%s: its queue pair has %s; other settings are those of INCCL_VERBS",
+		    coll->name, coll->verbs);
 }
 
 int ha_coll_connect(struct ha_coll_handle *const *handles, unsigned int n, unsigned int rank,
@@ -359,6 +364,7 @@ int ha_coll_connect(struct ha_coll_handle *const *handles, unsigned int n, unsig
 			   .error_size = sizeof(err->msg), .log = library_line, .no_node = 1);
 
 		snprintf(coll->name, sizeof(coll->name), "%s", ha_coll_device_name(listener->dev));
+		ha_coll_verbs(listener->dev, coll->verbs);
 		ret = create(coll, &opts, err);
 	}
 	if (ret) {

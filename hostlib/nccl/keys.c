@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "hostlib/nccl/keys.h"
@@ -133,6 +134,33 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 	HA_TEXTS(TEXT)
 #undef TEXT
 	return check(config, err);
+}
+
+void ha_config_verbs(char text[HA_VERBS_TEXT])
+{
+	static const struct {
+		const char *name, *key;
+	} pairs[] = {{"HA_NCCL_QP_TIMEOUT", "timeout"},
+		     {"HA_NCCL_QP_RETRY_CNT", "retry_cnt"},
+		     {"NCCL_IB_GID_INDEX", "gid_index"},
+		     {"NCCL_IB_TC", "traffic_class"},
+		     {"NCCL_IB_SL", "sl"},
+		     {"NCCL_IB_PKEY", "pkey_index"}};
+	const struct ha_setting *setting;
+	const char *value;
+	int64_t number;
+	size_t i;
+
+	text[0] = '\0';
+	for (setting = ha_settings; setting->name; setting++)
+		for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+			/* -1 is the default of NCCL_IB_GID_INDEX, which libinccl has, too */
+			if (!strcmp(setting->name, pairs[i].name) &&
+			    ha_setting_source(setting, &value) &&
+			    parse_number(setting, value, &number) && number >= 0)
+				snprintf(text + strlen(text), HA_VERBS_TEXT - strlen(text),
+					 ",%s=%lld", pairs[i].key, (long long)number);
+		}
 }
 
 bool ha_config_is_soft(const struct ha_config *config)

@@ -105,6 +105,12 @@ int ha_config_read(struct ha_config *config, struct inc_err *err);
  * NCCL accepts more values, so this is no error. */
 const char *ha_setting_source(const struct ha_setting *setting, const char **text);
 
+/* Writes the settings of queue pairs that the environment determines in the form of INCCL_VERBS,
+ * such as ",traffic_class=96,pkey_index=1". CollNet's queue pairs have them, too. Each begins with
+ * a comma. */
+#define HA_VERBS_TEXT 160
+void ha_config_verbs(char text[HA_VERBS_TEXT]);
+
 /* Whether HA_NCCL_TRANSPORT is soft: the devices are network interfaces. */
 bool ha_config_is_soft(const struct ha_config *config);
 

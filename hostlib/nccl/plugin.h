@@ -40,6 +40,10 @@ const char *ha_coll_device_name(unsigned int dev);
 /* Finds the own IPv4 address of a device on the fabric. Returns 0 or -errno. */
 int ha_coll_address(unsigned int dev, char *address, size_t size, struct inc_err *err);
 enum inccl_transport_kind ha_coll_transport(void);
+/* Writes the settings of a device's queue pairs for CollNet, in the form of INCCL_VERBS: the device
+ * itself, and what the plugin's keys say (ha_config_verbs()). An interface has none: "". */
+#define HA_COLL_VERBS_TEXT (HA_VERBS_TEXT + INC_RDMA_NAME_SIZE + 32)
+void ha_coll_verbs(unsigned int dev, char text[HA_COLL_VERBS_TEXT]);
 
 /* The properties of a device, in the struct of each version. */
 enum ha_nccl_result ha_net_properties_v8(int dev, struct ha_nccl_properties_v8 *props);

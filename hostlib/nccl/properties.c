@@ -2,6 +2,7 @@
 /* The devices, and their properties as each version of NCCL's interface wants them (plugin.h). */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "hostlib/nccl/plugin.h"
 
@@ -61,6 +62,20 @@ enum inccl_transport_kind ha_coll_transport(void)
 {
 	return ha_config_is_soft(ha_plugin_devices(ha_plugin_now())->config) ? INCCL_TRANSPORT_SOFT
 									     : INCCL_TRANSPORT_AUTO;
+}
+
+void ha_coll_verbs(unsigned int dev, char text[HA_COLL_VERBS_TEXT])
+{
+	const struct ha_device *device;
+	char settings[HA_VERBS_TEXT];
+
+	find(dev, &device);
+	text[0] = '\0';
+	if (!device || !device->rail[0].device)
+		return;
+	ha_config_verbs(settings);
+	snprintf(text, HA_COLL_VERBS_TEXT, "device=%s,port=%u%s", ha_rail_name(&device->rail[0]),
+		 device->rail[0].port, settings);
 }
 
 /* ---- properties ----------------------------------------------------------------------------- */

@@ -157,6 +157,31 @@ static void nccl_variables(void **state)
 	assert_int_equal(n, 2);
 }
 
+/* The settings that are in the environment count for the queue pairs of CollNet, too. */
+static void verbs_of_collnet(void **state)
+{
+	char text[HA_VERBS_TEXT];
+
+	ha_config_verbs(text);
+	assert_string_equal(text, "");
+	setenv("NCCL_IB_TIMEOUT", "20", 1);
+	setenv("HA_NCCL_QP_RETRY_CNT", "5", 1);
+	setenv("NCCL_IB_RETRY_CNT", "3", 1);
+	setenv("NCCL_IB_GID_INDEX", "-1", 1);
+	setenv("NCCL_IB_PKEY", "010", 1);
+	setenv("NCCL_IB_SL", "", 1);
+	setenv("HA_NCCL_RTO_MS", "2000", 1);
+	ha_config_verbs(text);
+	assert_string_equal(text, ",timeout=20,retry_cnt=5,pkey_index=10");
+	setenv("NCCL_IB_GID_INDEX", "3", 1);
+	setenv("NCCL_IB_TC", "96", 1);
+	setenv("NCCL_IB_SL", "2", 1);
+	ha_config_verbs(text);
+	assert_string_equal(text, ",timeout=20,retry_cnt=5,gid_index=3,traffic_class=96,sl=2,"
+				  "pkey_index=10");
+	clear(NULL);
+}
+
 static void no_numbers(void **state)
 {
 	static const char *const wrong[] = {" 5",  "5 ",   "+5",  "0x5",
@@ -535,6 +560,7 @@ int main(void)
 		cmocka_unit_test_setup(defaults, clear),
 		cmocka_unit_test_setup(bounds, clear),
 		cmocka_unit_test_setup(nccl_variables, clear),
+		cmocka_unit_test_setup(verbs_of_collnet, clear),
 		cmocka_unit_test_setup(no_numbers, clear),
 		cmocka_unit_test_setup(files_of_figures, clear),
 		cmocka_unit_test_setup(random_values, clear),
