@@ -52,6 +52,7 @@ void ha_comm_lost(struct ha_comm *comm, int error, const char *format, ...)
 	if (comm->bringing)
 		comm->bringing->dropped = true;
 	comm->bringing = NULL;
+	comm->enter_waits = false;
 	if (comm->socket.fd >= 0)
 		ha_socket_close(&comm->socket);
 	comm->socket.fd = -1;

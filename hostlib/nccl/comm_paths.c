@@ -115,15 +115,19 @@ static void run_enter(struct ha_job *base)
 	struct ha_comm *comm = job->comm;
 	struct inc_err err;
 	const int ret = ha_path_enter(job->path, &job->peer, &comm->config, &err);
-	uint64_t now_ns;
+	const uint8_t rail = job->path->rail;
+	const bool wanted = take_result(job, ret, &err);
+	const uint64_t now_ns = inc_now_ns();
 
-	if (take_result(job, ret, &err)) {
-		now_ns = inc_now_ns();
+	comm->entering &= ~(1u << rail);
+	if (wanted) {
 		comm->standby = job->path;
 		ha_comm_bringup(comm,
 				ret ? ha_bringup_failed(&comm->bringup, now_ns)
 				    : ha_bringup_entered(&comm->bringup, now_ns),
 				now_ns);
+	} else if (comm->enter_waits) {
+		ha_comm_bringup(comm, HA_BRINGUP_ENTER, now_ns);
 	}
 	ha_comm_job_over(comm, job);
 }
@@ -135,11 +139,12 @@ static void drop(struct ha_comm *comm)
 	if (comm->bringing)
 		comm->bringing->dropped = true;
 	comm->bringing = NULL;
+	comm->enter_waits = false;
 	ha_comm_destroy_path(comm, comm->standby);
 	comm->standby = NULL;
 }
 
-/* These two functions begin a job on a worker. They return 0 or -ENOMEM. */
+/* These two functions begin a job on a worker. They return 0 or -errno. */
 static int make(struct ha_comm *comm)
 {
 	struct ha_comm_job *job = ha_comm_job(comm, run_make);
@@ -160,12 +165,25 @@ static int make(struct ha_comm *comm)
 	return 0;
 }
 
+/* A step of an earlier attempt may still hang on the rail. A leader fails then, because its next
+ * attempt is on the other rail. A follower waits for the end of that step, or until the leader
+ * gives this attempt up. */
 static int enter(struct ha_comm *comm)
 {
-	struct ha_comm_job *job = ha_comm_job(comm, run_enter);
+	const uint8_t rail_bit = 1u << comm->standby->rail;
+	struct ha_comm_job *job;
 
+	comm->enter_waits = comm->entering & rail_bit && !comm->bringup.leads;
+	if (comm->enter_waits)
+		return 0;
+	if (comm->entering & rail_bit)
+		return inc_err_set(&comm->path_err, EBUSY,
+				   "%s: an earlier queue pair still waits for its peer's address",
+				   comm->standby->name);
+	job = ha_comm_job(comm, run_enter);
 	if (!job)
 		return -ENOMEM;
+	comm->entering |= rail_bit;
 	job->path = comm->standby;
 	job->peer = comm->bringup.peer;
 	comm->standby = NULL;

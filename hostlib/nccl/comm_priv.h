@@ -161,6 +161,10 @@ struct ha_comm {
 	struct ha_bringup bringup;
 	struct ha_path *standby;
 	struct ha_comm_job *bringing;
+	/* Bitmap of rails on which a worker connects a queue pair, wanted or dropped. Such a step
+	 * may hang in the kernel, so there is one for each rail at most. */
+	uint8_t entering;
+	bool enter_waits;        /* the standby path waits for the end of such a step */
 	struct ha_path_info own; /* address of this end of the standby path, for the message PATH */
 	uint64_t standby_at_ns;
 	unsigned int port_changes_seen;

@@ -233,7 +233,7 @@ struct ha_worker {
 	struct ha_job *first, **last;
 	bool stopping;
 	unsigned int threads;  /* threads that have not left, one that is being started included */
-	unsigned int idle;     /* threads that wait for a job */
+	unsigned int waiting;  /* threads that wait for a job */
 	unsigned int coming;   /* threads that are started and look for their first job */
 	unsigned int queued;   /* jobs that no thread has taken */
 	bool short_of_threads; /* a thread could not be started, and the log has that */
@@ -278,11 +278,11 @@ static struct ha_job *next_job(struct ha_worker *worker)
 	struct ha_job *job;
 
 	while (!worker->first && !worker->stopping) {
-		if (worker->idle)
+		if (worker->waiting)
 			return NULL;
-		worker->idle++;
+		worker->waiting++;
 		pthread_cond_wait(&worker->more, &worker->lock);
-		worker->idle--;
+		worker->waiting--;
 		join_gone(worker);
 	}
 	job = worker->first;
@@ -302,7 +302,7 @@ static void call_another(struct ha_worker *worker, unsigned int jobs)
 {
 	int ret;
 
-	if (!worker->parallel || worker->stopping || worker->idle + worker->coming >= jobs)
+	if (!worker->parallel || worker->stopping || worker->waiting + worker->coming >= jobs)
 		return;
 	ret = add_thread(worker);
 	if (ret && !worker->short_of_threads)

@@ -292,59 +292,6 @@ static void unwanted_and_late_events(void **state)
 	assert_int_equal(ha_bringup_want(&b, EPOCH + 1, 0, AT_NS), DROP | DOWN);
 }
 
-/* The two ends try all pairs of rails, beginning with those of equal numbers. */
-static void rails(void **state)
-{
-	struct ha_bringup leader, follower;
-	struct ha_control_msg path = msg_of(HA_MSG_PATH, EPOCH, 0);
-	unsigned int i, pairs = 0;
-
-	ha_bringup_init(&leader, true, 2);
-	ha_bringup_init(&follower, false, 2);
-	ha_bringup_want(&leader, EPOCH, 1, AT_NS);
-	ha_bringup_want(&follower, EPOCH, 1, AT_NS);
-	for (i = 0; i < 4; i++) {
-		path.path.attempt = leader.attempt;
-		path.path.rail = leader.rail;
-		assert_int_equal(ha_bringup_msg(&follower, &path, AT_NS), MAKE);
-		assert_int_equal(leader.rail, 1 ^ (i & 1));
-		assert_int_equal(follower.rail == leader.rail, i < 2);
-		pairs |= 1u << (leader.rail * 2 + follower.rail);
-		ha_bringup_failed(&follower, AT_NS);
-		ha_bringup_failed(&leader, AT_NS);
-		assert_int_equal(ha_bringup_hurry(&leader, AT_NS), MAKE);
-		/* the wanted rail is tried first, because its port has come up */
-		assert_int_equal(leader.rail, 1);
-		leader.rail = 1 ^ (~i & 1);
-	}
-	assert_int_equal(pairs, 15);
-	/* an end with a single rail uses it in every attempt */
-	ha_bringup_init(&follower, false, 1);
-	ha_bringup_want(&follower, EPOCH, 0, AT_NS);
-	path.path.rail = 1;
-	ha_bringup_msg(&follower, &path, AT_NS);
-	assert_int_equal(follower.rail, 0);
-}
-
-/* If the leader gets no answer, it alternates between its rails. */
-static void a_leader_without_a_port(void **state)
-{
-	struct ha_bringup b;
-	uint64_t now_ns = AT_NS;
-	uint32_t i;
-
-	ha_bringup_init(&b, true, 2);
-	assert_int_equal(ha_bringup_want(&b, EPOCH, 0, now_ns), MAKE);
-	for (i = 0; i < 100000; i++) {
-		assert_int_equal(b.attempt, i);
-		assert_int_equal(b.rail, i & 1);
-		assert_int_equal(ha_bringup_failed(&b, now_ns), DROP | SEND_FAILED);
-		assert_int_equal(ha_bringup_tick(&b, now_ns + RETRY_NS - 1), 0);
-		now_ns += RETRY_NS;
-		assert_int_equal(ha_bringup_tick(&b, now_ns), MAKE);
-	}
-}
-
 /* ---- a peer that answers no ARP request ------------------------------------------------------ */
 
 /* A queue pair whose peer does not answer may wait in the kernel for seconds, on its way to RTR.
@@ -377,6 +324,38 @@ static void aiming_waits(void **state)
 	flow_until_standby(&flow, 0, 2);
 	flow_finish(&flow);
 	flow_disconnect(&flow);
+}
+
+/* Steps of the receiver to RTR hang in the kernel, and the sender begins one attempt after the
+ * other. So many threads hang as an end has rails. */
+static void attempts_while_steps_hang(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_listener *listener;
+	struct ha_comm *send = NULL, *receive = NULL;
+	unsigned int hang, most = 0;
+	struct ha_handle handle;
+	struct inc_err err;
+
+	assert_int_equal(ha_listen(flow_plugin, FLOW_RECEIVER(0), &handle, &listener, &err), 0);
+	fake_verbs_wait_for_peer(FLOW_SENDER(0));
+	fake_verbs_refuse(FAKE_VERBS_TO_RTR, EHOSTUNREACH, 12);
+	while (!send || !receive) {
+		if (!send)
+			assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &send, &err), 0);
+		if (!receive)
+			assert_int_equal(ha_accept(listener, &receive, &err), 0);
+		hang = fake_verbs_waiting_in_rtr();
+		most = hang > most ? hang : most;
+		if (!fake_verbs_refusals_left(FAKE_VERBS_TO_RTR))
+			fake_verbs_wait_for_peer(-1);
+		assert_false(flow_is_late(began_at_ns));
+		usleep(FLOW_POLL_US);
+	}
+	assert_in_range(most, 1, HA_RAILS);
+	ha_comm_close(send);
+	ha_comm_close(receive);
+	ha_listener_close(listener);
 }
 
 #define COMMS  32u
@@ -572,9 +551,8 @@ int main(void)
 		cmocka_unit_test(each_event_in_each_state),
 		cmocka_unit_test(early_msgs),
 		cmocka_unit_test(unwanted_and_late_events),
-		cmocka_unit_test(rails),
-		cmocka_unit_test(a_leader_without_a_port),
 		cmocka_unit_test_setup_teardown(aiming_waits, flow_open, flow_close),
+		cmocka_unit_test_setup_teardown(attempts_while_steps_hang, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(threads_run_out, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(one_waits_for_arp, open_single, close_single),
 	};

@@ -451,11 +451,68 @@ static void many_flaps(void **state)
 	assert_true(ends[LEADER].b.attempt > FLAPS / 2);
 }
 
+/* ---- rails ----------------------------------------------------------------------------------- */
+
+/* The two ends try all pairs of rails, beginning with those of equal numbers. */
+static void rails(void **state)
+{
+	struct ha_bringup leader, follower;
+	struct ha_control_msg path = {.type = HA_MSG_PATH, .epoch = EPOCH};
+	unsigned int i, pairs = 0;
+
+	ha_bringup_init(&leader, true, 2);
+	ha_bringup_init(&follower, false, 2);
+	ha_bringup_want(&leader, EPOCH, 1, AT_NS);
+	ha_bringup_want(&follower, EPOCH, 1, AT_NS);
+	for (i = 0; i < 4; i++) {
+		path.path.attempt = leader.attempt;
+		path.path.rail = leader.rail;
+		assert_int_equal(ha_bringup_msg(&follower, &path, AT_NS), MAKE);
+		assert_int_equal(leader.rail, 1 ^ (i & 1));
+		assert_int_equal(follower.rail == leader.rail, i < 2);
+		pairs |= 1u << (leader.rail * 2 + follower.rail);
+		ha_bringup_failed(&follower, AT_NS);
+		ha_bringup_failed(&leader, AT_NS);
+		assert_int_equal(ha_bringup_hurry(&leader, AT_NS), MAKE);
+		/* the wanted rail is tried first, because its port has come up */
+		assert_int_equal(leader.rail, 1);
+		leader.rail = 1 ^ (~i & 1);
+	}
+	assert_int_equal(pairs, 15);
+	/* an end with a single rail uses it in every attempt */
+	ha_bringup_init(&follower, false, 1);
+	ha_bringup_want(&follower, EPOCH, 0, AT_NS);
+	path.path.rail = 1;
+	ha_bringup_msg(&follower, &path, AT_NS);
+	assert_int_equal(follower.rail, 0);
+}
+
+/* If the leader gets no answer, it alternates between its rails. */
+static void a_leader_without_a_port(void **state)
+{
+	struct ha_bringup b;
+	uint64_t now_ns = AT_NS;
+	uint32_t i;
+
+	ha_bringup_init(&b, true, 2);
+	assert_int_equal(ha_bringup_want(&b, EPOCH, 0, now_ns), MAKE);
+	for (i = 0; i < 100000; i++) {
+		assert_int_equal(b.attempt, i);
+		assert_int_equal(b.rail, i & 1);
+		assert_int_equal(ha_bringup_failed(&b, now_ns), DROP | SEND_FAILED);
+		assert_int_equal(ha_bringup_tick(&b, now_ns + RETRY_NS - 1), 0);
+		now_ns += RETRY_NS;
+		assert_int_equal(ha_bringup_tick(&b, now_ns), MAKE);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_order_of_two),
 		cmocka_unit_test(many_flaps),
+		cmocka_unit_test(rails),
+		cmocka_unit_test(a_leader_without_a_port),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
