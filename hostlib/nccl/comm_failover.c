@@ -273,6 +273,8 @@ static void fence(struct ha_comm *comm, uint32_t epoch, uint64_t now_ns)
 		 * machine's RTO ends the comm */
 		if (ha_path_fence(comm->path, &err))
 			ha_log(comm->plugin, HA_LOG_WARN, "%s: %s", comm->what, err.msg);
+		if (!comm->sends)
+			ha_comm_note_left(comm, comm->path, now_ns);
 		keep_old(comm, comm->path);
 		comm->path = NULL;
 		comm->n_later = 0;

@@ -6,9 +6,14 @@
  * is a READ of one byte on a queue pair that is connected to itself (a loop), on each rail whose
  * device has written data that no flush has covered yet.
  *
- * A loop may fail, for example with its port. Nothing but a READ by the same device shows that its
- * data are in the GPU's memory. So a worker replaces the loop, and the flush reads again. The comm
- * fails if no READ succeeds for FLUSH_RTOS.
+ * A loop may fail, for example with its port. Nothing but a READ by the same device shows at once
+ * that its data are in the GPU's memory. So a worker replaces the loop, and the flush reads again.
+ * If the comm uses another rail, the data count as complete SETTLED_NS after the failed rail was
+ * left. A device whose queue pair is in state ERR begins no write, and a bus delivers one within
+ * microseconds. Otherwise the comm fails if no READ succeeds for FLUSH_RTOS.
+ *
+ * A payload may be cut off by the end of its path. Then a part of it may still be on its way to the
+ * GPU while the whole is sent again by the other rail. So a rail that was left needs a READ, too.
  *
  * A receiver has one loop for each rail on which GPU memory is registered. The thread that
  * registers the memory makes the loop (comm_region.c). A loop whose port has got another GID is
@@ -24,8 +29,11 @@
 
 /* Most retries of a loop. On rxe a higher number means that it retries for ever. */
 #define RETRIES_MAX 6
-/* Number of RTOs for which READs of a flush may fail, from the first failure on. */
+/* Number of RTOs for which READs of a flush on the rail in use may fail, from the first failure
+ * on. */
 #define FLUSH_RTOS 3
+/* Time after the end of a rail's last path, in which each write of its device has arrived. */
+#define SETTLED_NS INC_NSEC_PER_SEC
 
 struct ha_loop {
 	struct inc_rdma_completions completions;
@@ -171,11 +179,44 @@ static void renew(struct ha_comm *comm, unsigned int rail)
 	comm->renewing |= 1u << rail;
 }
 
-/* Fails the comm if READs of a flush on this rail have failed for too long. Returns whether a flush
- * has had no failure before. */
+/* Whether the rail's device has begun no write for SETTLED_NS: no path uses the rail, and the queue
+ * pair of its last path is in state ERR and has drained. */
+static bool has_settled(const struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
+{
+	unsigned int i;
+
+	for (i = 0; i < HA_OLD_PATHS; i++)
+		if (comm->old[i] && comm->old[i]->rail == rail)
+			return false;
+	return comm->path && comm->path->rail != rail && comm->left_at_ns[rail] &&
+	       now_ns >= comm->left_at_ns[rail] + SETTLED_NS;
+}
+
+/* Ends the wait of all flushes for a rail on which no READ succeeds, because its data have
+ * settled. */
+static void count_as_settled(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
+{
+	struct ha_flush *flush;
+
+	ha_log(comm->plugin, HA_LOG_WARN,
+	       "%s: no READ of GPU memory through %s succeeds, but the comm has left it %llu ms "
+	       "ago, "
+	       "so its data count as complete",
+	       comm->what, ha_rail_name(&comm->device->rail[rail]),
+	       (unsigned long long)((now_ns - comm->left_at_ns[rail]) / INC_NSEC_PER_MSEC));
+	comm->in_memory[rail] = comm->landed[rail];
+	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++) {
+		flush->reads[rail] = NULL;
+		flush->rails &= ~(1u << rail);
+	}
+}
+
+/* Handles that READs of flushes on this rail fail. After too long they are given up: the data have
+ * settled, or the comm fails. Returns whether a flush has had no failure before. */
 static bool look_at_failures(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	const uint64_t most_ns = FLUSH_RTOS * comm->end->times.rto_ns;
+	const bool settled = has_settled(comm, rail, now_ns);
 	struct ha_flush *flush;
 	bool first = false;
 
@@ -185,6 +226,8 @@ static bool look_at_failures(struct ha_comm *comm, unsigned int rail, uint64_t n
 		first = first || !flush->failed_at_ns;
 		if (!flush->failed_at_ns)
 			flush->failed_at_ns = now_ns;
+		else if (settled)
+			count_as_settled(comm, rail, now_ns);
 		else if (now_ns >= flush->failed_at_ns + most_ns)
 			ha_receiver_fail(&comm->receiver, -EIO,
 					 "no READ of GPU memory through its device succeeds, so "
@@ -270,6 +313,21 @@ void ha_comm_note_landed(struct ha_comm *comm, const struct ha_path *path, uint3
 		comm->landed[path->rail]++;
 }
 
+void ha_comm_note_left(struct ha_comm *comm, const struct ha_path *path, uint64_t now_ns)
+{
+	const struct ha_receiver *receiver = &comm->receiver;
+	const struct ha_open_slot *slot;
+	uint32_t s;
+
+	comm->left_at_ns[path->rail] = now_ns;
+	for (s = receiver->first_open; s != receiver->next_sequence; s++) {
+		slot = &receiver->slot[s % HA_SLOTS];
+		if (slot->described && !slot->complete && slot->region &&
+		    ha_region_is_gpu(slot->region))
+			comm->landed[path->rail]++;
+	}
+}
+
 /* Finds GPU memory that the rail's device can read: that of the flush, or any other if the rail has
  * not registered that. NULL: it has registered none, so none of its writes is under way. */
 static const struct ha_region *readable(const struct ha_comm *comm, const struct ha_flush *flush,
@@ -342,7 +400,7 @@ static void begin(struct ha_comm *comm, struct ha_flush *flush)
 	for (rail = 0; rail < HA_RAILS; rail++) {
 		flush->landed[rail] = comm->landed[rail];
 		flush->reads[rail] = NULL;
-		if (comm->landed[rail] != comm->flushed[rail])
+		if (comm->landed[rail] != comm->in_memory[rail])
 			flush->rails |= 1u << rail;
 	}
 	atomic_store(&flush->state, HA_FLUSH_BEGUN);
@@ -357,8 +415,8 @@ static void take_completion(struct ha_comm *comm, unsigned int rail, const struc
 		loop_failed(comm, rail, ibv_wc_status_str(wc->status), now_ns);
 		return;
 	}
-	if (flush->landed[rail] > comm->flushed[rail])
-		comm->flushed[rail] = flush->landed[rail];
+	if (flush->landed[rail] > comm->in_memory[rail])
+		comm->in_memory[rail] = flush->landed[rail];
 	flush->reads[rail] = NULL;
 	flush->rails &= ~(1u << rail);
 }
@@ -372,13 +430,13 @@ static void poll_loop(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 	for (i = 0; i < n; i++)
 		take_completion(comm, rail, &wc[i], now_ns);
 	if (n < 0)
-		loop_failed(comm, rail, "completion queue", now_ns);
+		loop_failed(comm, rail, "its completion queue cannot be polled", now_ns);
 }
 
 /* A READ to oneself waits for no peer, so the loop has failed if there is no answer for as long as
  * a path may give none. The caller has read now_ns before the last poll, so a pause of the thread
  * between the two does not count. */
-static void look_at_time(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
+static void fail_unanswered(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	const uint64_t rto_ns = comm->end->times.rto_ns;
 	const struct ha_flush *flush;
@@ -406,7 +464,7 @@ void ha_comm_flush_round(struct ha_comm *comm, uint64_t now_ns)
 		post_reads(comm, rail, now_ns);
 		if (comm->loop[rail] && !is_renewing(comm, rail))
 			poll_loop(comm, rail, now_ns);
-		look_at_time(comm, rail, now_ns);
+		fail_unanswered(comm, rail, now_ns);
 	}
 	ask_for_loops(comm, now_ns);
 	ha_comm_do(comm, now_ns);

@@ -173,9 +173,11 @@ struct ha_comm {
 
 	/* Flushes of a receiver. A rail has a loop while GPU memory is registered on it. */
 	struct ha_loop *loop[HA_RAILS];
-	/* Number of payloads in GPU memory that have landed on each rail, and how many of them are
-	 * certainly in that memory. */
-	uint64_t landed[HA_RAILS], flushed[HA_RAILS];
+	/* Number of payloads in GPU memory that each rail's device has written, or may have written
+	 * in part, and how many of them are certainly in that memory. */
+	uint64_t landed[HA_RAILS], in_memory[HA_RAILS];
+	/* time when the rail's last path was fenced */
+	uint64_t left_at_ns[HA_RAILS];
 	/* bitmap of rails whose loop a worker has to replace, and times of the last attempts */
 	uint8_t renewing;
 	uint64_t renewed_at_ns[HA_RAILS];
@@ -313,6 +315,9 @@ void ha_comm_look_at_loop(struct ha_comm *comm, unsigned int rail, const struct 
 			  uint64_t now_ns);
 /* Counts a payload that has landed on this path, before the receiver handles it. */
 void ha_comm_note_landed(struct ha_comm *comm, const struct ha_path *path, uint32_t sequence);
+/* Handles that a receiver's path was fenced: payloads of open receives may have been cut off on it,
+ * so that a part of them is on its way to GPU memory. */
+void ha_comm_note_left(struct ha_comm *comm, const struct ha_path *path, uint64_t now_ns);
 /* Begins flushes, and handles completions of those under way. */
 void ha_comm_flush_round(struct ha_comm *comm, uint64_t now_ns);
 /* Whether a flush that is not over needs the region. */

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "hostlib/nccl/control_msg.h"
+#include "lib/proto/roce.h"
 #include "hostlib/nccl/tcp.h"
 #include "lib/rdma/info.h"
 
@@ -28,7 +29,7 @@ struct wire_path {
 	uint16_t mtu_bytes;
 	uint32_t qpn, psn;
 	uint16_t lid;
-	uint16_t zero;
+	uint16_t pkey_inverted; /* 0 is the default P_Key, so that older ends accept this */
 	uint8_t gid[16];
 	uint64_t ring;
 	uint32_t ring_rkey;
@@ -101,6 +102,7 @@ static void encode_path(const struct ha_control_msg *msg, struct wire_path *wire
 	wire->qpn = htonl(path->qpn);
 	wire->psn = htonl(path->psn);
 	wire->lid = htons(path->lid);
+	wire->pkey_inverted = htons(path->pkey ^ INC_PKEY_DEFAULT);
 	memcpy(wire->gid, path->gid, sizeof(wire->gid));
 	wire->ring = htobe64(path->ring);
 	wire->ring_rkey = htonl(path->ring_rkey);
@@ -163,6 +165,7 @@ static int decode_path(const struct wire_path *wire, struct ha_control_msg *msg,
 	path->qpn = ntohl(wire->qpn);
 	path->psn = ntohl(wire->psn);
 	path->lid = ntohs(wire->lid);
+	path->pkey = ntohs(wire->pkey_inverted) ^ INC_PKEY_DEFAULT;
 	memcpy(path->gid, wire->gid, sizeof(path->gid));
 	path->ring = be64toh(wire->ring);
 	path->ring_rkey = ntohl(wire->ring_rkey);

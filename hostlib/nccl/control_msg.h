@@ -89,6 +89,7 @@ struct ha_path_info {
 	uint16_t mtu_bytes; /* active MTU of the port */
 	uint8_t link_layer; /* link layer of the port: enum inc_rdma_link_layer or HA_LINK_SOFT */
 	uint16_t lid;       /* address of an InfiniBand port; over UDP the UDP port */
+	uint16_t pkey;      /* P_Key of the queue pair; over UDP the default */
 	uint8_t gid[16];    /* address of an Ethernet port or of an interface */
 	/* Address of the sender's ring of HA_SLOTS slots, if the sender's end sends this
 	 * message. Over UDP it is 1, because the peer needs no address. */

@@ -473,6 +473,7 @@ static int place_port(const struct ha_config *config, const char *name,
 	*place = (struct ha_place){
 		.link_layer = port->link_layer,
 		.lid = port->lid,
+		.pkey = port->pkey[config->pkey_index],
 		.mtu_bytes = port->active_mtu_bytes,
 		.max_message_bytes = port->max_message_bytes,
 	};
@@ -536,7 +537,8 @@ static int place_interface(const struct ha_rail *rail, struct ha_place *place, s
 				   "%s: its MTU is less than %u (ip link set dev %s "
 				   "mtu 1500)",
 				   name, INC_MAX_OVERHEAD + INC_RDMA_MTU_MIN_BYTES, name);
-	*place = (struct ha_place){.gid = {[10] = 0xff, [11] = 0xff},
+	*place = (struct ha_place){.pkey = INC_PKEY_DEFAULT,
+				   .gid = {[10] = 0xff, [11] = 0xff},
 				   .mtu_bytes = mtu,
 				   .max_message_bytes = MAX_MESSAGE_BYTES};
 	memcpy(place->gid + HA_MAPPED_BYTES, &address, sizeof(address));

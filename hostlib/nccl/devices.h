@@ -97,6 +97,7 @@ void ha_devices_close(struct ha_devices *devices);
 struct ha_place {
 	enum inc_rdma_link_layer link_layer; /* of a port of an RDMA device */
 	uint16_t lid;
+	uint16_t pkey; /* P_Key at NCCL_IB_PKEY; of an interface the default */
 	uint8_t gid[16], gid_index;
 	unsigned int mtu_bytes;
 	uint32_t max_message_bytes;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "hostlib/nccl/path.h"
 #include "lib/base/random.h"
+#include "lib/proto/roce.h"
 
 #define RNR_RETRY 6 /* number of RNR retries; 7 would mean that the device retries for ever */
 /* Code for a wait of 10 ms between RNR retries, so 60 ms with all retries. They are needed only if
@@ -113,6 +114,7 @@ static int describe_own(struct ha_path *path, const struct ha_place *place, stru
 	own->mtu_bytes = place->mtu_bytes;
 	own->link_layer = place->link_layer;
 	own->lid = place->lid;
+	own->pkey = place->pkey;
 	memcpy(own->gid, place->gid, sizeof(own->gid));
 	path->own_gid_index = place->gid_index;
 	path->max_message_bytes = place->max_message_bytes;
@@ -166,6 +168,21 @@ int ha_path_make(struct ha_path **out, const struct ha_path_opts *opts, struct i
 	return 0;
 }
 
+/* Checks that both ends are in one partition, and that one of them is a full member of it.
+ * Otherwise the devices would drop each other's packets without a report. */
+static int check_partition(const struct ha_path *path, const struct ha_path_info *peer,
+			   struct inc_err *err)
+{
+	const uint16_t own = path->own.pkey;
+
+	if (!((own ^ peer->pkey) & INC_PKEY_BITS) && (own | peer->pkey) & ~INC_PKEY_BITS)
+		return 0;
+	return inc_err_set(err, EPROTO,
+			   "%s: %s: the P_Key here is 0x%04x, and the peer has 0x%04x: change "
+			   "NCCL_IB_PKEY or the ports' partitions",
+			   path->what, path->qp.what, own, peer->pkey);
+}
+
 int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 		  const struct ha_config *config, struct inc_err *err)
 {
@@ -206,7 +223,8 @@ int ha_path_enter(struct ha_path *path, const struct ha_path_info *peer,
 				   path->qp.what);
 	memcpy(to.gid, peer->gid, sizeof(to.gid));
 	path->peer = *peer;
-	ret = inc_rdma_qp_to_rtr(&path->qp, &to, err);
+	ret = check_partition(path, peer, err);
+	ret = ret ?: inc_rdma_qp_to_rtr(&path->qp, &to, err);
 	return ret ?: inc_rdma_qp_to_rts(&path->qp, &rts, err);
 }
 
@@ -467,7 +485,7 @@ unsigned int ha_path_poll(struct ha_path *path, struct ha_path_event *events, un
 		for (i = 0; i < got; i++)
 			n += completed(path, &wc[i], &events[n]);
 		if (got < 0)
-			n += die(path, &events[n], "completion queue");
+			n += die(path, &events[n], "its completion queue cannot be polled");
 	} while (got == asked && n < max);
 	if (!path->fenced && path->waiting)
 		post_waiting(path);

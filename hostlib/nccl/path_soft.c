@@ -482,6 +482,7 @@ int ha_soft_make(struct ha_path *path, const struct ha_path_opts *opts,
 		.mtu_bytes = place->mtu_bytes,
 		.link_layer = HA_LINK_SOFT,
 		.lid = soft->opts.own.udp_port,
+		.pkey = place->pkey,
 		.ring = opts->ring ? 1 : 0,
 	};
 	memcpy(path->own.gid, place->gid, sizeof(path->own.gid));

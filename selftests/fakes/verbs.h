@@ -119,6 +119,9 @@ void fake_verbs_machine(unsigned int devices);
 #define FAKE_VERBS_HOLD_OUT 0x10u
 /* READs that the device sends are lost */
 #define FAKE_VERBS_LOSE_READS_OUT 0x20u
+/* WRITEs with an immediate that arrive are cut off in the middle: the first half is placed, and the
+ * request counts as lost */
+#define FAKE_VERBS_CUT_WRITES_IN 0x40u
 #define FAKE_VERBS_CUT                                                                           \
 	(FAKE_VERBS_LOSE_REQUESTS_OUT | FAKE_VERBS_LOSE_REQUESTS_IN | FAKE_VERBS_LOSE_ACKS_OUT | \
 	 FAKE_VERBS_LOSE_ACKS_IN)
@@ -134,7 +137,8 @@ void fake_verbs_port(unsigned int device, bool up);
  * of that entry. */
 unsigned int fake_verbs_move_gid(unsigned int device);
 /* The indices of P_Keys that the queue pairs use: bit n is set if one of them uses index n. A port
- * has two P_Keys. */
+ * has two P_Keys: 0xffff, and 0x8001 or what fake_verbs_pkey() has set for a device. */
+void fake_verbs_pkey(unsigned int device, uint16_t pkey);
 unsigned int fake_verbs_pkey_indices(void);
 
 /* The calls that fake_verbs_refuse() can make fail. */
@@ -182,7 +186,9 @@ unsigned int fake_verbs_waiting_in_rtr(void);
  * reads from such memory, or when a registration of such memory ends.
  */
 void fake_verbs_gpu(void *addr, size_t bytes, int fd, bool peer_memory);
-/* The number of writes to GPU memory that are still in a device. */
+/* The number of writes to GPU memory that are still in a device. The other function lets the bus
+ * deliver them, as it does in time without a READ. */
 unsigned int fake_verbs_unflushed(unsigned int device);
+void fake_verbs_deliver(unsigned int device);
 
 #endif

@@ -60,7 +60,7 @@ static void unlock(void)
 static void init_dev(struct fake_verbs_dev *dev, const char *name, uint32_t address)
 {
 	*dev = (struct fake_verbs_dev){
-		.state = IBV_PORT_ACTIVE, .ports = 1, .gid_index = FIRST_GID};
+		.state = IBV_PORT_ACTIVE, .ports = 1, .gid_index = FIRST_GID, .pkey = 0x8001};
 	dev->ibv.node_type = IBV_NODE_CA;
 	dev->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s", name);
@@ -158,6 +158,13 @@ void fake_verbs_second_gid(bool second)
 {
 	lock();
 	second_gid = second;
+	unlock();
+}
+
+void fake_verbs_pkey(unsigned int device, uint16_t pkey)
+{
+	lock();
+	fake_verbs_dev_number(device)->pkey = pkey;
 	unlock();
 }
 
@@ -411,7 +418,9 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 
 int ibv_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
 {
-	*pkey = index ? htons(0x8001) : 0xffff;
+	lock();
+	*pkey = htons(index ? fake_verbs_dev_of(ctx)->pkey : 0xffff);
+	unlock();
 	return 0;
 }
 

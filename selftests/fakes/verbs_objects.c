@@ -582,6 +582,13 @@ unsigned int fake_verbs_unflushed(unsigned int device)
 	return n;
 }
 
+void fake_verbs_deliver(unsigned int device)
+{
+	lock();
+	fake_verbs_flush_gpu(fake_verbs_dev_number(device));
+	unlock();
+}
+
 void fake_verbs_set_ops(struct ibv_context *ctx)
 {
 	ctx->ops.poll_cq = poll_cq;

@@ -20,6 +20,7 @@ struct fake_verbs_dev {
 	unsigned int ports;
 	unsigned int gid_index;
 	union ibv_gid gid;
+	uint16_t pkey; /* the P_Key at index 1 */
 	/* writes to GPU memory that are still in the device, the oldest first */
 	struct fake_verbs_late *first_late, *last_late;
 	unsigned int lates;

@@ -120,11 +120,20 @@ static bool transfer(struct fake_verbs_qp *qp, const struct packet *p)
 
 static enum fate carry_out(struct fake_verbs_qp *qp, const struct packet *p)
 {
+	struct packet half = *p;
+
 	switch (p->wr.opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
 		take_receive(qp, p, IBV_WC_RECV);
 		break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		if (qp->dev->faults & FAKE_VERBS_CUT_WRITES_IN) {
+			half.bytes /= 2;
+			transfer(qp, &half);
+			return LOST;
+		}
+		__attribute__((fallthrough));
 	default:
 		if (!transfer(qp, p))
 			return DENIED;

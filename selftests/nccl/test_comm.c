@@ -515,6 +515,58 @@ static void receiver_lingers(void **state)
 	flow_disconnect(&flow);
 }
 
+/* A comm fails while payloads have arrived that it has not seen. NCCL deregisters their memory, and
+ * then the comm sees them. */
+static void landed_after_the_end(void **state)
+{
+	const uint64_t far = 1000, began_at_ns = inc_now_ns();
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	/* while the test holds a comm's lock, only the other end makes progress */
+	pthread_mutex_lock(&flow.send->lock);
+	while (flow.asked - flow.received < FLOW_DEPTH)
+		flow_step(&flow);
+	pthread_mutex_lock(&flow.receive->lock);
+	pthread_mutex_unlock(&flow.send->lock);
+	while (fake_verbs_unflushed(FLOW_RECEIVER(0)) < FLOW_DEPTH) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	ha_receiver_landed(&flow.receive->receiver, 0, flow.asked + far, 1, inc_now_ns(),
+			   &flow.receive->todo);
+	ha_comm_do(flow.receive, inc_now_ns());
+	assert_int_equal(flow.receive->end->state, HA_FAILED);
+	assert_ptr_equal(flow.receive->regions, flow.in_region);
+	flow.receive->regions = flow.receive->regions->next;
+	ha_comm_free_region(flow.receive, (struct ha_comm_region *)flow.in_region);
+	flow.in_region = NULL;
+	ha_comm_poll(flow.receive, 64, inc_now_ns());
+	pthread_mutex_unlock(&flow.receive->lock);
+	flow_until_failed(&flow);
+	flow_disconnect(&flow);
+}
+
+/* NCCL_IB_PKEY is 1 here, where the devices of the two ends have different P_Keys. */
+static void other_partition(void **state)
+{
+	struct flow flow = {0};
+
+	setenv("NCCL_IB_PKEY", "1", 1);
+	flow_open(state);
+	unsetenv("NCCL_IB_PKEY");
+	fake_verbs_pkey(FLOW_RECEIVER(0), 0x8002);
+	fake_verbs_pkey(FLOW_RECEIVER(1), 0x8002);
+	inc_rdma_inventory_refresh(ha_plugin_devices(flow_plugin)->inventory, NULL);
+	assert_false(flow_try_to_connect(&flow));
+	assert_true(flow_logged("the P_Key here is 0x8001, and the peer has 0x8002") > 0);
+	assert_true(flow_logged("the P_Key here is 0x8002, and the peer has 0x8001") > 0);
+	flow_disconnect(&flow);
+	flow_close(state);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, flow_open, flow_close)
 
 int main(int argc, char **argv)
@@ -536,6 +588,8 @@ int main(int argc, char **argv)
 		TEST(close_in_flight),
 		TEST(receiver_lingers),
 		TEST(copy_of_gpu_memory),
+		TEST(landed_after_the_end),
+		cmocka_unit_test(other_partition),
 		cmocka_unit_test(threads_inherit_nothing),
 	};
 

@@ -134,7 +134,9 @@ static void leave_rail(unsigned int device, unsigned int faults, bool port)
 	if (port)
 		fake_verbs_port(device, true);
 	flow_receive(&flow, 100);
-	assert_int_equal(fake_verbs_unflushed(FLOW_RECEIVER(0)), 0);
+	/* on a slow machine a second passes without a READ, and then none is needed */
+	if (!flow_logged("so its data count as complete"))
+		assert_int_equal(fake_verbs_unflushed(FLOW_RECEIVER(0)), 0);
 	/* the first rail flushes again, after its port has been down */
 	flow_until_standby(&flow, 0, 2);
 	flow_receive(&flow, 100);
@@ -175,6 +177,47 @@ static void until_unflushed(struct flow *flow)
 		flow_step(flow);
 	flow_until_landed(flow);
 	assert_true(fake_verbs_unflushed(FLOW_RECEIVER(0)) > 0);
+}
+
+/* The port stays down, so nothing reads through its device. The other path goes on all the same,
+ * when the bus has delivered for certain what the device has written. */
+static void port_stays_down(void **state)
+{
+	struct flow flow = {.gpu = true};
+	uint64_t down_at_ns;
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	until_unflushed(&flow);
+	down_at_ns = inc_now_ns();
+	fake_verbs_port(FLOW_RECEIVER(0), false);
+	flow.hold_flushes = false;
+	flow_until_failover(&flow, 1);
+	fake_verbs_deliver(FLOW_RECEIVER(0));
+	flow_until_logged(&flow, "so its data count as complete", 1);
+	assert_true(inc_now_ns() - down_at_ns >= INC_NSEC_PER_SEC);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	assert_int_equal(flow.failed, 0);
+	flow_disconnect(&flow);
+}
+
+/* The first half of a payload is on its way to the GPU when its path ends. The flush of the payload
+ * that is sent again waits for it, or it could overwrite what comes after that. */
+static void cut_off(void **state)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	flow_receive(&flow, 100);
+	flow_finish(&flow);
+	fake_verbs_faults(FLOW_RECEIVER(0), FAKE_VERBS_CUT_WRITES_IN);
+	flow_until_failover(&flow, 1);
+	flow_receive(&flow, 100);
+	assert_int_equal(fake_verbs_unflushed(FLOW_RECEIVER(0)), 0);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
 }
 
 /* A READ that cannot be posted is repeated on a new queue pair. The comm keeps its path. */
@@ -353,40 +396,6 @@ static void address_comes_back(void **state)
 	flow_disconnect(&flow);
 }
 
-/* A comm fails while payloads have arrived that it has not seen. NCCL deregisters their memory, and
- * then the comm sees them. */
-static void landed_after_the_end(void **state)
-{
-	const uint64_t far = 1000, began_at_ns = inc_now_ns();
-	struct flow flow = {.gpu = true};
-
-	flow_connect(&flow);
-	flow_receive(&flow, 100);
-	flow_finish(&flow);
-	/* while the test holds a comm's lock, only the other end makes progress */
-	pthread_mutex_lock(&flow.send->lock);
-	while (flow.asked - flow.received < FLOW_DEPTH)
-		flow_step(&flow);
-	pthread_mutex_lock(&flow.receive->lock);
-	pthread_mutex_unlock(&flow.send->lock);
-	while (fake_verbs_unflushed(FLOW_RECEIVER(0)) < FLOW_DEPTH) {
-		flow_step(&flow);
-		assert_false(flow_is_late(began_at_ns));
-	}
-	ha_receiver_landed(&flow.receive->receiver, 0, flow.asked + far, 1, inc_now_ns(),
-			   &flow.receive->todo);
-	ha_comm_do(flow.receive, inc_now_ns());
-	assert_int_equal(flow.receive->end->state, HA_FAILED);
-	assert_ptr_equal(flow.receive->regions, flow.in_region);
-	flow.receive->regions = flow.receive->regions->next;
-	ha_comm_free_region(flow.receive, (struct ha_comm_region *)flow.in_region);
-	flow.in_region = NULL;
-	ha_comm_poll(flow.receive, 64, inc_now_ns());
-	pthread_mutex_unlock(&flow.receive->lock);
-	flow_until_failed(&flow);
-	flow_disconnect(&flow);
-}
-
 /* Another request makes the comm leave the path, while data of complete receives are unflushed. */
 static void left_before_the_flush(void **state)
 {
@@ -419,9 +428,9 @@ static void left_before_the_flush(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The port of the rail in use loses its address when NCCL registers memory, so that this rail can
- * have no loop. The other rail has one, and NCCL notices nothing. */
-static void registered_without_an_address(void **state)
+/* The rail in use can have no queue pair for flushes when NCCL registers memory. The other rail has
+ * one, and NCCL notices nothing. */
+static void register_by_other_rail(enum fake_verbs_call call, int error)
 {
 	const uint64_t began_at_ns = inc_now_ns();
 	const int fd = memfd_of(4096);
@@ -430,34 +439,9 @@ static void registered_without_an_address(void **state)
 
 	flow_connect(&flow);
 	flow_until_logged(&flow, "stands by for epoch 1", 2);
-	fake_verbs_refuse(FAKE_VERBS_TO_RTR, EADDRNOTAVAIL, 1);
+	fake_verbs_refuse(call, error, 1);
 	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
-	assert_int_equal(fake_verbs_refusals_left(FAKE_VERBS_TO_RTR), 0);
-	while (!is_registered(flow.receive, region, 1)) {
-		flow_step(&flow);
-		assert_false(flow_is_late(began_at_ns));
-	}
-	assert_false(is_registered(flow.receive, region, 0));
-	ha_deregister(flow.receive, region);
-	flow_finish(&flow);
-	flow_disconnect(&flow);
-	close(fd);
-}
-
-/* A comm with two rails uses the other one if a device refuses the queue pair for flushes. With a
- * single rail that is an error of the registration. */
-static void loop_refused(void **state)
-{
-	const uint64_t began_at_ns = inc_now_ns();
-	const int fd = memfd_of(4096);
-	struct flow flow = {0};
-	struct ha_region *region;
-
-	flow_connect(&flow);
-	flow_until_logged(&flow, "stands by for epoch 1", 2);
-	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 1);
-	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
-	assert_int_equal(flow_logged("fake2/1: queue pair: "), 1);
+	assert_int_equal(fake_verbs_refusals_left(call), 0);
 	while (!is_registered(flow.receive, region, 1)) {
 		flow_step(&flow);
 		assert_false(flow_is_late(began_at_ns));
@@ -470,6 +454,17 @@ static void loop_refused(void **state)
 	flow_finish(&flow);
 	flow_disconnect(&flow);
 	close(fd);
+}
+
+static void registered_without_an_address(void **state)
+{
+	register_by_other_rail(FAKE_VERBS_TO_RTR, EADDRNOTAVAIL);
+}
+
+static void loop_refused(void **state)
+{
+	register_by_other_rail(FAKE_VERBS_CREATE_QP, ENOMEM);
+	assert_int_equal(flow_logged("fake2/1: queue pair: "), 1);
 }
 
 /* No rail can have the queue pair for flushes, so the comm ends at the first receive. Failovers
@@ -575,13 +570,14 @@ int main(int argc, char **argv)
 		COMM(sender_cut),
 		COMM(receiver_port_down),
 		COMM(acks_lost),
+		COMM(port_stays_down),
+		COMM(cut_off),
 		COMM(loop_breaks),
 		COMM(reads_lost),
 		COMM(reads_lost_for_ever),
 		COMM(completed_during_a_pause),
 		COMM(read_for_another_flush),
 		COMM(address_comes_back),
-		COMM(landed_after_the_end),
 		COMM(left_before_the_flush),
 		COMM(registered_without_an_address),
 		COMM(loop_refused),
