@@ -141,22 +141,18 @@ int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 	return explain(region, device->name, ret, err);
 }
 
-void ha_region_release_rail(struct ha_region *region, unsigned int rail)
-{
-	if (region->mr[rail])
-		inc_rdma_mr_put(region->cache[rail], region->mr[rail]);
-	if (region->own[rail])
-		ibv_dereg_mr(region->own[rail]);
-	region->mr[rail] = NULL;
-	region->own[rail] = NULL;
-}
-
 void ha_region_release(struct ha_region *region)
 {
 	unsigned int rail;
 
-	for (rail = 0; rail < HA_RAILS; rail++)
-		ha_region_release_rail(region, rail);
+	for (rail = 0; rail < HA_RAILS; rail++) {
+		if (region->mr[rail])
+			inc_rdma_mr_put(region->cache[rail], region->mr[rail]);
+		if (region->own[rail])
+			ibv_dereg_mr(region->own[rail]);
+		region->mr[rail] = NULL;
+		region->own[rail] = NULL;
+	}
 }
 
 static const struct ibv_mr *mr_of(const struct ha_region *region, unsigned int rail)

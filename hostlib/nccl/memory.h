@@ -45,9 +45,7 @@ struct ha_caches;
  * and the reason; -EOPNOTSUPP for GPU memory that the device cannot reach. */
 int ha_region_register(struct ha_region *region, struct ha_caches *caches,
 		       const struct ha_rail *rails, unsigned int rail, struct inc_err *err);
-/* Ends a region's registration on one rail, or its registrations on all rails. The caller frees the
- * region itself. */
-void ha_region_release_rail(struct ha_region *region, unsigned int rail);
+/* Ends a region's registrations on all rails. The caller frees the region itself. */
 void ha_region_release(struct ha_region *region);
 
 /* These functions return a region's keys on a rail, or 0 if the region is not registered there. */
