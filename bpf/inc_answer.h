@@ -91,7 +91,8 @@ inc_put_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	if (data + INC_ACK_FRAME_LEN > end)
 		return INC_CTR_DROP_NO_ROOM;
 
-	inc_put_peer_headers(data, m->cfg, peer, INC_ACK_IP_LEN, INC_OP_ACK, 0, answer->ackreq_psn);
+	inc_put_peer_headers(data, m->cfg, peer, inc_class_of(m->st), INC_ACK_IP_LEN, INC_OP_ACK, 0,
+			     answer->ackreq_psn);
 	aeth = data + INC_HEADERS_LEN;
 	inc_put_aeth((__u8 *)aeth, answer->aeth >> 24, answer->aeth);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Takes a connection for one CPU at a time, and learns the MAC address of the connection's peer.
+ * Takes a connection for one CPU at a time, and learns the MAC address and the traffic class of the
+ * connection's peer.
  *
  * Receive queues usually keep a connection's packets on one CPU. But a change of RSS, XPS on the
  * other side of a veth, or generic XDP can give two packets to two CPUs. All state of a connection,
@@ -10,6 +11,7 @@
 #ifndef INC_CONN_H
 #define INC_CONN_H
 
+#include "lib/proto/frame.h"
 #include "bpf/inc_maps.h"
 #include "bpf/inc_match.h"
 #include "bpf/inc_parse.h"
@@ -102,6 +104,77 @@ static __always_inline void inc_learn_mac(const struct inc_match *m, const struc
 		st->hint_psn = INC_NO_PSN;
 		*(volatile __u64 *)&st->mac.word = pkt->mac.word;
 	}
+}
+
+/* Returns the TOS byte of frames to the peer. It is read once, because the checksum of a frame must
+ * be that of its TOS byte. */
+static __always_inline __u8 inc_class_of(const struct inc_conn_state *st)
+{
+	return *(const volatile __u8 *)&st->traffic_class;
+}
+
+/* Sets the TOS byte of packets to a peer, unless it is configured. */
+static __always_inline void inc_set_class(const struct inc_conn_cfg *cfg, struct inc_conn_state *st,
+					  __u8 tos)
+{
+	if (!(cfg->flags & INC_CONN_F_CLASS))
+		*(volatile __u8 *)&st->traffic_class = tos;
+}
+
+/* Whether the checksum of an IP header of five words is right. */
+static __always_inline bool inc_ip_sum_ok(const __u32 *words)
+{
+	__u64 sum = (__u64)words[0] + words[1] + words[2] + words[3] + words[4];
+
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff;
+}
+
+/*
+ * Learns the class of packets to a peer from a packet of the peer, whose TOS byte differs from that
+ * of the packet before. The ICRC does not cover this byte, so the IP checksum must be right. The
+ * parent's connection has the class of child 0. So partial sums have the class of contributions,
+ * whichever child is the last one. The function is not inline, because classes hardly ever change.
+ */
+__noinline int inc_class_changed(struct xdp_md *ctx, const struct inc_comm_cfg *comm,
+				 const struct inc_conn_cfg *cfg, struct inc_conn_state *st)
+{
+	void *data = (void *)(long)ctx->data;
+	const struct iphdr *ip = data + INC_ETH_LEN;
+	const struct inc_conn_cfg *up_cfg;
+	struct inc_conn_state *up;
+	__u32 parent;
+	__u8 class;
+
+	if (!comm || !cfg || !st || (void *)(ip + 1) > (void *)(long)ctx->data_end ||
+	    !inc_ip_sum_ok((const __u32 *)ip))
+		return 0;
+	st->rx_tos = ip->tos;
+	class = inc_tos_mirrored(ip->tos);
+	if (cfg->flags & INC_CONN_F_UP)
+		return 0;
+	inc_set_class(cfg, st, class);
+	if (cfg->child || !(comm->flags & INC_COMM_F_UP))
+		return 0;
+	parent = comm->conn_base + comm->children;
+	up_cfg = bpf_map_lookup_elem(&inc_conn_cfg, &parent);
+	up = bpf_map_lookup_elem(&inc_conn_state, &parent);
+	if (up_cfg && up)
+		inc_set_class(up_cfg, up, class);
+	return 0;
+}
+
+/* Learns the class of packets to the peer from a packet of the peer whose ICRC is right. */
+static __always_inline void inc_learn_class(struct xdp_md *ctx, const struct inc_match *m)
+{
+	void *data = (void *)(long)ctx->data;
+	const struct iphdr *ip = data + INC_ETH_LEN;
+
+	if ((void *)(ip + 1) <= (void *)(long)ctx->data_end && ip->tos != m->st->rx_tos)
+		inc_class_changed(ctx, m->comm, m->cfg, m->st);
 }
 
 /*

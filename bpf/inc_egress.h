@@ -199,8 +199,8 @@ static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgo
 		      (out->body_len - out->len) << INC_BTH_PAD_SHIFT;
 	__u32 ackreq = out->mirror.flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0;
 
-	inc_put_peer_headers(data, out->cfg, out->mac, out->ip_len, opcode, flags,
-			     ackreq | ((out->cfg->own.psn + (__u32)r) & INC_PSN_MASK));
+	inc_put_peer_headers(data, out->cfg, out->mac, inc_class_of(out->st), out->ip_len, opcode,
+			     flags, ackreq | ((out->cfg->own.psn + (__u32)r) & INC_PSN_MASK));
 	return inc_headers_crc(data, (__u32)opcode << 24 | flags << 16 | out->ip_len,
 			       &out->st->data_cache);
 }

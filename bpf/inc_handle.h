@@ -154,6 +154,7 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	if (!intact)
 		return INC_CTR_DROP_ICRC;
 	inc_learn_mac(m, pkt);
+	inc_learn_class(ctx, m);
 	c = pkt->opcode == INC_OP_ACK ? inc_response(ctx, pkt, m, &answer)
 				      : inc_data(ctx, pkt, m, &at, &answer);
 	/* each counter of class 'W' comes from inc_fill_answer(), which has filled in the answer */

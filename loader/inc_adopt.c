@@ -190,6 +190,9 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 		.has_peer_psn = true,
 		.pkey = c->pkey,
 		.udp_csum = c->flags & INC_CONN_F_UDP_CSUM,
+		.has_verbs = c->flags & INC_CONN_F_CLASS,
+		.verbs = {.traffic_class = c->traffic_class,
+			  .has_traffic_class = c->flags & INC_CONN_F_CLASS},
 	};
 	if (out->has_own_mac)
 		memcpy(out->own_mac, c->own_mac, sizeof(out->own_mac));

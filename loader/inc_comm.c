@@ -41,6 +41,7 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 	for (i = 0; !ret && i < n; i++) {
 		conn = b->cfg.conn_base + i;
 		sw->conn_state[conn].mac = b->peer[i];
+		sw->conn_state[conn].traffic_class = b->conn[i].traffic_class;
 		ret = inc_switch_map_set(sw, INC_MAP_COPY, &conn, zero, BPF_ANY, err);
 	}
 	free(zero);

@@ -248,7 +248,9 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
 			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |
 			 (c->has_own_mac ? INC_CONN_F_OWN_MAC : 0) | (c->up ? INC_CONN_F_UP : 0) |
-			 (inc_conn_to_switch(c) ? INC_CONN_F_SWITCH : 0),
+			 (inc_conn_to_switch(c) ? INC_CONN_F_SWITCH : 0) |
+			 (c->verbs.has_traffic_class ? INC_CONN_F_CLASS : 0),
+		.traffic_class = c->verbs.has_traffic_class ? c->verbs.traffic_class : 0,
 	};
 	if (!out->ifindex) {
 		refuse(conf, c, err, "port %s: its interface is gone", c->port);

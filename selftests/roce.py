@@ -36,13 +36,13 @@ def icrc(ip):
     return zlib.crc32(b"\xff" * 8 + bytes(head) + ip[40:])
 
 
-def ip_packet(path, opcode, qpn, psn, rest, ackreq=False, flags=0x40, pkey=0xffff, ident=0):
+def ip_packet(path, opcode, qpn, psn, rest, ackreq=False, flags=0x40, pkey=0xffff, ident=0, tos=0):
     """Returns a packet from the IP header to the ICRC. path: source, destination, and their UDP ports; rest: the
     bytes behind the BTH."""
     saddr, daddr, sport, dport = path
     bth = struct.pack("!BBHII", opcode, flags, pkey, qpn, ackreq << 31 | psn & PSN_MASK)
     udp_len = 8 + len(bth) + len(rest) + 4
-    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + udp_len, ident, 0x4000, 64, 17, 0,
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 20 + udp_len, ident, 0x4000, 64, 17, 0,
                      socket.inet_aton(saddr), socket.inet_aton(daddr))
     ip = ip[:10] + struct.pack("!H", ones_sum(ip) ^ 0xffff) + ip[12:]
     packet = ip + struct.pack("!4H", sport, dport, udp_len, 0) + bth + rest

@@ -174,8 +174,9 @@ struct inc_engine_conn {
 	/* a word for why this connection failed; NULL: it has not failed, or the engine has no word
 	 * for it */
 	const char *reason;
-	/* settings of the switch's queue pair, if it is one of an RDMA device; a soft endpoint has
-	 * traffic_class alone, if it was given */
+	/* settings of the switch's queue pair, if it is one of an RDMA device; a soft endpoint and
+	 * a connection in passthrough mode have traffic_class alone, that of what is sent to the
+	 * peer */
 	struct inc_verbs_conf verbs;
 	INC_CONN_FIGURES(INC_METRIC_FIELD, inc_engine_conn)
 };

@@ -17,7 +17,7 @@
 #define INC_ETHERTYPE_IPV4 0x0800
 #define INC_IP_PROTO_UDP   17
 #define INC_IP_DF          0x4000 /* the don't-fragment bit, in the word with the flags */
-#define INC_IP_VER_IHL_TOS 0x4500 /* first word of IPv4: version 4, header of 20 bytes, TOS 0 */
+#define INC_IP_VER_IHL     0x4500 /* first word of IPv4 but TOS: version 4, header of 20 bytes */
 #define INC_IP_TTL         64
 
 /* The addresses and ports of a packet on a connection, as the IP and UDP headers have them. */
@@ -27,7 +27,20 @@ struct inc_roce_path {
 	__u16 sport;
 	__u16 dport;
 	_Bool df; /* the don't-fragment bit is set */
+	__u8 tos; /* TOS byte: DSCP * 4 + ECN; the ICRC does not cover it */
 };
+
+/* Values of ECN, the last two bits of TOS (RFC 3168). */
+#define INC_ECN_MASK 0x3
+#define INC_ECN_CE   0x3 /* a router has marked the packet, because its queue is long */
+
+/* Returns the TOS byte of packets to a peer whose own packets have this TOS byte. It is the same,
+ * but a mark of congestion is not passed on. The mark replaced ECT(0) or ECT(1), by which the peer
+ * shows that it reacts to marks, so packets to the peer have ECT(0). */
+INC_INLINE __u8 inc_tos_mirrored(__u8 tos)
+{
+	return tos & ~(tos >> 1 & 1);
+}
 
 INC_INLINE __be16 inc_be16(__u16 v)
 {
@@ -86,7 +99,8 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 {
 	__be16 flags = path->df ? inc_be16(INC_IP_DF) : 0;
 	__be16 ttl_proto = inc_be16(INC_IP_TTL << 8 | INC_IP_PROTO_UDP);
-	__u32 sum = inc_be16(INC_IP_VER_IHL_TOS);
+	__be16 first = inc_be16(INC_IP_VER_IHL | path->tos);
+	__u32 sum = first;
 
 	/* a ones' complement sum of big-endian words is the same in either byte order, so words are
 	 * added as they are */
@@ -98,7 +112,7 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 	sum += (path->daddr & 0xffff) + (path->daddr >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
-	inc_put16(at, inc_be16(INC_IP_VER_IHL_TOS));
+	inc_put16(at, first);
 	inc_put16(at + 2, inc_be16(ip_len));
 	inc_put16(at + 4, inc_be16(id));
 	inc_put16(at + 6, flags);

@@ -19,7 +19,7 @@
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
  * file, of struct inc_rc_end, or of what a descriptor means, makes the next number. */
-#define INC_ABI_VERSION 12
+#define INC_ABI_VERSION 13
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 
@@ -105,6 +105,8 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 #define INC_CONN_F_SWITCH    0x8 /* the peer is a switch, parent or child */
 /* own_mac is configured; otherwise own_mac follows the MAC address of the port */
 #define INC_CONN_F_OWN_MAC 0x10
+/* traffic_class is configured; otherwise packets to the peer have the class that is mirrored */
+#define INC_CONN_F_CLASS 0x20
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -142,14 +144,18 @@ struct inc_conn_cfg {
 	__u8 port_first;    /* ordinal of the first child on this child's port */
 	__u8 port_children; /* number of children on this child's port */
 	/* number of ranks behind the child; for the parent the number of ranks below this switch */
-	__u32 ranks;
+	__u16 ranks;
+	/* with INC_CONN_F_CLASS: TOS byte of packets to the peer; otherwise 0 */
+	__u8 traffic_class;
+	__u8 resv;
 };
 
 /*
  * inc_conn_state[connection id]: the state of a connection. Writer: the XDP program that holds
- * busy, one at a time; the egress program writes data_cache. User space fills it before the look-up
- * entry exists. After that user space writes `mac` only, by compare-and-exchange
- * (inc_switch_found_peer()). Each state has two cache lines of its own.
+ * busy, one at a time; the egress program writes data_cache, and the program that holds child 0
+ * writes traffic_class of the parent. User space fills it before the look-up entry exists. After
+ * that user space writes `mac` only, by compare-and-exchange (inc_switch_found_peer()). Each state
+ * has two cache lines of its own.
  */
 struct inc_conn_state {
 	/* number r of the next packet expected from the peer; all packets before it are stored */
@@ -179,7 +185,12 @@ struct inc_conn_state {
 	 * kept or named in a NAK. 0: no packet is missing, as far as the program knows. Only with
 	 * INC_COMM_F_REORDER. */
 	__u16 ahead;
-	__u8 resv0[8];
+	/* TOS byte of packets to the peer: the configured one, or that of the peer's own packets
+	 * without a mark of congestion (inc_tos_mirrored()). For the parent it is that of the
+	 * packets of child 0, because the parent sends nothing before it has a partial sum. */
+	__u8 traffic_class;
+	__u8 rx_tos; /* TOS byte of the peer's last packet */
+	__u8 resv0[6];
 	__u64 duplicates; /* number of packets received with r below rx_next */
 	/* number of NAKs sent to the peer; this counter and the next three are modulo 2^32 */
 	__u32 naks_sent;
@@ -516,9 +527,11 @@ INC_ASSERT_OFFSET(inc_conn_cfg, own, 16);
 INC_ASSERT_OFFSET(inc_conn_cfg, peer, 32);
 INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 52);
 INC_ASSERT_OFFSET(inc_conn_cfg, port_first, 58);
+INC_ASSERT_OFFSET(inc_conn_cfg, traffic_class, 62);
 INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, ahead, 62);
+INC_ASSERT_OFFSET(inc_conn_state, traffic_class, 64);
 INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);

@@ -25,10 +25,11 @@ struct inc_mirror {
 };
 
 /* Writes Ethernet, IP (ID 0, DF), UDP and BTH: INC_HEADERS_LEN bytes. peer: the destination MAC
- * address. ip_len: length from the IP header to the ICRC. bth_flags and ackreq_psn: like for
- * inc_put_bth(). */
+ * address. tos: the TOS byte. ip_len: length from the IP header to the ICRC. bth_flags and
+ * ackreq_psn: like for inc_put_bth(). */
 INC_INLINE void inc_put_peer_headers(__u8 *at, const struct inc_conn_cfg *cfg, union inc_mac peer,
-				     __u16 ip_len, __u8 opcode, __u8 bth_flags, __u32 ackreq_psn)
+				     __u8 tos, __u16 ip_len, __u8 opcode, __u8 bth_flags,
+				     __u32 ackreq_psn)
 {
 	struct inc_roce_path path = {
 		.saddr = cfg->own.ip,
@@ -36,6 +37,7 @@ INC_INLINE void inc_put_peer_headers(__u8 *at, const struct inc_conn_cfg *cfg, u
 		.sport = cfg->own.udp_port,
 		.dport = cfg->peer.udp_port,
 		.df = 1,
+		.tos = tos,
 	};
 
 	inc_put_eth(at, peer.addr, cfg->own_mac);

@@ -24,6 +24,7 @@ class Packet:
         total = struct.unpack("!H", ip[2:4])[0]
         expect(total == len(ip), f"IP length {total} of {len(ip)}")
         expect(ones_sum(ip[:20]) == 0xffff, "wrong IP checksum")
+        self.tos = ip[1]
         self.saddr, self.daddr = socket.inet_ntoa(ip[12:16]), socket.inet_ntoa(ip[16:20])
         self.sport, self.dport, udp_len, self.udp_csum = struct.unpack("!4H", ip[20:28])
         expect(udp_len == total - 20, "wrong UDP length")
@@ -61,6 +62,7 @@ class Host:
         self.qpn, self.switch_qpn = 0x200 + self.rank, switch_qpn
         self.own_psn, self.result_psn = own_psn, result_psn
         self.port = net.ports[i]
+        self.tos = 0  # of all packets that this host sends from now on
         self.mac = bytes([2, 0, 0, 0, 1, self.rank])
         self.bind(net, i)
 
@@ -81,7 +83,7 @@ class Host:
 
     def frame(self, opcode, psn, rest, ackreq=False, flags=0x40, ident=0):
         packet = ip_packet((self.ip, self.switch_ip, 5000, PORT), opcode, self.switch_qpn, psn,
-                           rest, ackreq, flags, ident=ident)
+                           rest, ackreq, flags, ident=ident, tos=self.tos)
         return self.switch_mac + self.mac + b"\x08\x00" + packet
 
     def send(self, *args, **more):

@@ -25,6 +25,23 @@ int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, u
 	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
+int case_class(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t tos)
+{
+	struct unit_packet p = {.r = r,
+				.opcode = INC_OP_SEND_ONLY_IMM,
+				.len = 16,
+				.desc = CASE_DESC,
+				.ackreq = true};
+	uint8_t payload[INC_MAX_PAYLOAD];
+	struct frame_spec s;
+	struct frame f;
+
+	unit_data_spec(cm, child, &p, &s, payload);
+	s.tos = tos;
+	frame_build(&f, &s);
+	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
+}
+
 int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn)
 {
 	struct frame f;

@@ -36,6 +36,8 @@ void cases_run(struct unit *u, const struct unit_case *c, const char *how);
 /* Runs a data packet of the child. */
 int case_data(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t opcode,
 	      uint32_t len, uint32_t desc, bool ackreq);
+/* Runs a data packet of 16 bytes of the child, or of the parent, that has this TOS byte. */
+int case_class(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t tos);
 /* Sends an ACK that requests an ACK. */
 int case_probe(struct unit *u, struct ref_comm *cm, uint32_t child, uint32_t psn);
 int case_ack(struct unit *u, struct ref_comm *cm, uint32_t child, uint8_t syndrome, uint32_t psn);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Cases about the link: one CPU at a time works on a connection, the peer's MAC address, and NAKs
- * around a gap. */
+/* Cases about the link: one CPU at a time works on a connection, the peer's MAC address, the
+ * traffic class, and NAKs around a gap. */
 #include <linux/if_ether.h>
 #include <stdio.h>
 #include <string.h>
@@ -264,6 +264,103 @@ static int row_moved_before_the_copy(struct unit *u)
 	return -1;
 }
 
+/* Expects that a frame of the switch has this TOS byte and a right IP checksum. */
+static int frame_of_class(struct unit *u, const struct frame *f, uint8_t tos)
+{
+	const uint8_t *ip = f->data + FRAME_IP;
+
+	if (ip[1] == tos && frame_sum16(ip, INC_IP_LEN, 0) == 0xffff)
+		return 0;
+	snprintf(u->why, sizeof(u->why), "TOS %#x, meant to be %#x, and IP sum %#x", ip[1], tos,
+		 frame_sum16(ip, INC_IP_LEN, 0));
+	return -1;
+}
+
+/* ACKs, NAKs and results have the class of the packets of the child to which they go. The reference
+ * compares them byte by byte, with the IP checksum. */
+static int class_mirrored(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
+	struct frame copy;
+	uint32_t verdict;
+
+	RUN(!cm || case_class(u, cm, 0, 0, 26 << 2) || case_expect(u, INC_CTR_ANS_ACK));
+	RUN(frame_of_class(u, &u->out_frame, 26 << 2));
+	/* a NAK of the other child, which has another class */
+	RUN(case_class(u, cm, 1, 1, 10 << 2 | 2) || case_expect(u, INC_CTR_ANS_NAK_SEQ));
+	RUN(frame_of_class(u, &u->out_frame, 10 << 2 | 2));
+	RUN(case_class(u, cm, 1, 0, 10 << 2 | 2) || case_expect(u, INC_CTR_MC_RESULT));
+	RUN(egress_run(u, cm->conn[0].cfg.ifindex, &copy, &verdict));
+	u->ref.counter[INC_CTR_X_COPY]++;
+	return frame_of_class(u, &copy, 26 << 2);
+}
+
+/* Each TOS byte of a child's packets: the class of what goes to the child follows from the next
+ * packet on, and a mark of congestion becomes ECT(0). No mark changes a sum or drops a packet,
+ * because the reference has the same sums and counters for each of them. */
+static int each_class(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
+	uint32_t tos, want;
+	uint64_t r = 0;
+
+	RUN(!cm);
+	for (tos = 0; tos < 256; tos++, r++) {
+		want = (tos & 3) == 3 ? tos - 1 : tos;
+		RUN(case_class(u, cm, r & 1, r, tos) || case_expect(u, INC_CTR_ANS_ACK));
+		RUN(frame_of_class(u, &u->out_frame, want));
+		RUN(case_class(u, cm, !(r & 1), r, 255 - tos));
+		RUN(case_expect(u, INC_CTR_MC_RESULT));
+		if (state_of(u, cm, r & 1)->traffic_class != want) {
+			snprintf(u->why, sizeof(u->why), "TOS %#x became %#x", tos,
+				 state_of(u, cm, r & 1)->traffic_class);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* A damaged packet changes no class, whether its ICRC or its IP checksum shows that. */
+static int class_of_damaged(struct unit *u)
+{
+	struct ref_comm *cm = case_comm(u, 2, 2, 256, 8);
+	struct unit_packet p = {
+		.r = 1, .opcode = INC_OP_SEND_ONLY_IMM, .len = 16, .desc = CASE_DESC};
+	struct frame f;
+
+	RUN(!cm || case_class(u, cm, 0, 0, 0x68));
+	unit_data(cm, 0, &p, &f);
+	f.data[FRAME_IP + 1] = 0xb8;
+	frame_seal(&f);
+	f.data[FRAME_EXT + 8] ^= 1;
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_DROP_ICRC));
+	f.data[FRAME_EXT + 8] ^= 1;
+	set_busy(u, cm, 0, 1);
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_DROP_BUSY));
+	set_busy(u, cm, 0, 0);
+	/* the ICRC does not cover the class, but the IP checksum does */
+	f.data[FRAME_IP + 1] ^= 0x40;
+	RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_ABS_STORED));
+	return state_of(u, cm, 0)->traffic_class == 0x68 ? 0 : -1;
+}
+
+/* A configured class does not follow the child's packets. */
+static int class_configured(struct unit *u)
+{
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
+
+	unit_spec(u, &spec, 6100, 2, 2, 256, 8);
+	spec.conn[0].verbs.traffic_class = 0x6a;
+	spec.conn[0].verbs.has_traffic_class = true;
+	cm = unit_add_comm(u, &spec);
+	RUN(!cm || case_class(u, cm, 0, 0, 0xb8) || case_expect(u, INC_CTR_ANS_ACK));
+	RUN(frame_of_class(u, &u->out_frame, 0x6a));
+	RUN(case_class(u, cm, 1, 0, 0xb8) || case_expect(u, INC_CTR_MC_RESULT));
+	RUN(case_class(u, cm, 1, 1, 0xb8) || case_expect(u, INC_CTR_ANS_ACK));
+	return frame_of_class(u, &u->out_frame, 0xb8);
+}
+
 const struct unit_case cases_link[] = {
 	{"busy_connection", busy_connection},
 	{"always_let_go", always_let_go},
@@ -275,6 +372,10 @@ const struct unit_case cases_link[] = {
 	{"results_find_their_child", results_find_their_child},
 	{"mac_unknown", mac_unknown},
 	{"row_moved_before_the_copy", row_moved_before_the_copy},
+	{"class_mirrored", class_mirrored},
+	{"each_class", each_class},
+	{"class_of_damaged", class_of_damaged},
+	{"class_configured", class_configured},
 	{NULL, NULL},
 };
 

@@ -436,6 +436,43 @@ static int bad_trees(struct unit *u)
 	return 0;
 }
 
+/* Partial sums, and ACKs to the parent, have the class of the packets of child 0, whichever child
+ * is the last one, or the configured class. The class of the parent's own packets changes nothing.
+ */
+static int class_of_parent(struct unit *u)
+{
+	struct inc_comm_conf spec;
+	struct ref_comm *cm;
+	uint32_t fixed, want;
+	uint64_t r;
+
+	for (fixed = 0; fixed < 2; fixed++) {
+		unit_spec(u, &spec, 646 + fixed, 2, 2, 256, 4);
+		unit_spec_parent(u, &spec, 3);
+		memcpy(spec.conn[2].peer_mac, parent_mac, 6);
+		spec.conn[2].verbs.traffic_class = 0x22;
+		spec.conn[2].verbs.has_traffic_class = fixed;
+		cm = unit_add_comm(u, &spec);
+		RUN(!cm);
+		for (r = 0; r < 8; r++) {
+			want = fixed ? 0x22 : 0x68 + 4 * (r / 2);
+			RUN(case_class(u, cm, r & 1, r, r & 1 ? 0x0a : 0x68 + 4 * (r / 2)));
+			RUN(case_class(u, cm, !(r & 1), r, r & 1 ? 0x6b + 4 * (r / 2) : 0x0a));
+			RUN(case_expect(u, INC_CTR_UP_PARTIAL));
+			if (r & 1 && !fixed)
+				want += 2; /* ECT(0), because the packet had a mark */
+			RUN(case_class(u, cm, 2, r, 0x40) || case_expect(u, INC_CTR_MC_DOWN));
+			RUN(case_class(u, cm, 2, r, 0x40) || case_expect(u, INC_CTR_ANS_DUPLICATE));
+			if (u->out_frame.data[FRAME_IP + 1] == want)
+				continue;
+			snprintf(u->why, sizeof(u->why), "r %llu: TOS %#x, meant to be %#x",
+				 (unsigned long long)r, u->out_frame.data[FRAME_IP + 1], want);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 const struct unit_case cases_tree[] = {
 	{"partial", partial},
 	{"every_order", every_order},
@@ -451,5 +488,6 @@ const struct unit_case cases_tree[] = {
 	{"passed_pads", passed_pads},
 	{"byte_orders", byte_orders},
 	{"bad_trees", bad_trees},
+	{"class_of_parent", class_of_parent},
 	{NULL, NULL},
 };

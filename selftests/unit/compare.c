@@ -180,6 +180,7 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 		DIFF("child", i, h, w, busy);
 		DIFF("child", i, h, w, acks_received);
 		DIFF("child", i, h, w, ack_named);
+		DIFF("child", i, h, w, traffic_class);
 	}
 	return 0;
 }

@@ -37,7 +37,9 @@ void unit_data_spec(const struct ref_comm *cm, uint32_t child, const struct unit
 	}
 	base_spec(cfg, s);
 	s->ip_id = rng_next(&rng) & 3 ? 0 : (uint16_t)p->r;
-	s->tos = rng_next(&rng) & 3 ? 0 : 0x02;
+	word = rng_next(&rng);
+	/* mostly one class, with any value of ECN; the others have any class */
+	s->tos = word & 4 ? 0x68 | (word & 3) : word >> 8;
 	s->udp_csum = rng_next(&rng) & 1;
 	s->opcode = p->opcode;
 	if (p->solicited)

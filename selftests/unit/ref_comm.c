@@ -115,6 +115,24 @@ void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn)
 	}
 }
 
+void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip)
+{
+	struct ref_conn *parent = &cm->conn[cm->cfg.children], *c = &cm->conn[child];
+	/* CE becomes ECT(0); the other values of ECN stay */
+	static const uint8_t ecn[] = {0, 1, 2, 2};
+	const uint8_t class = (ip[1] & 0xfc) | ecn[ip[1] & 3];
+
+	if (frame_sum16(ip, INC_IP_LEN, 0) != 0xffff)
+		return;
+	c->state.rx_tos = ip[1];
+	if (child == cm->cfg.children)
+		return;
+	if (!(c->cfg.flags & INC_CONN_F_CLASS))
+		c->state.traffic_class = class;
+	if (cm->up && child == 0 && !(parent->cfg.flags & INC_CONN_F_CLASS))
+		parent->state.traffic_class = class;
+}
+
 /* The MAC address to which frames for the child are sent. */
 const uint8_t *ref_peer_mac(const struct ref_conn *c)
 {
@@ -274,6 +292,7 @@ static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s
 		.daddr = c->cfg.peer.ip,
 		.sport = c->cfg.own.udp_port,
 		.dport = c->cfg.peer.udp_port,
+		.tos = c->state.traffic_class,
 		.ttl = 64,
 		.df = true,
 		.udp_csum = c->cfg.flags & INC_CONN_F_UDP_CSUM,

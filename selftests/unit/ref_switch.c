@@ -75,6 +75,7 @@ static void answer_msn(struct walk *w, enum inc_counter_id counter, uint32_t psn
 		.daddr = cfg->peer.ip,
 		.sport = cfg->own.udp_port,
 		.dport = cfg->peer.udp_port,
+		.tos = w->c->state.traffic_class,
 		.ttl = 64,
 		.df = true,
 		.opcode = INC_OP_ACK,
@@ -586,6 +587,7 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 		return;
 	}
 	ref_learn_mac(w.c, in->data + 6, w.psn);
+	ref_learn_class(w.cm, w.out->child, in->data + FRAME_IP);
 	if (w.opcode == INC_OP_ACK)
 		acknowledgement(&w);
 	else

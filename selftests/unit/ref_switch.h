@@ -95,6 +95,9 @@ enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame
 bool ref_is_only(uint8_t opcode);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
 void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn);
+/* Learns the class of packets to a child, or to the parent, from the IP header of the child's
+ * packet, if its checksum is right. */
+void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip);
 /* Has the switch contribution r of the child, which may be ahead of a gap? */
 bool ref_has(const struct ref_comm *cm, uint32_t child, uint64_t r);
 /* Passes over the packets behind a gap that has just been closed, if they were kept. */

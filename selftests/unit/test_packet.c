@@ -46,6 +46,7 @@ static void random_wish(struct rng *rng, struct wish *w, uint8_t opcode)
 	s->daddr = rng_next(rng);
 	s->sport = rng_next(rng);
 	s->dport = rng_next(rng);
+	s->tos = rng_next(rng);
 	s->ttl = 64;
 	s->df = true;
 	s->opcode = opcode;
@@ -112,8 +113,8 @@ static int one_result(const char *what, const struct wish *w)
 
 	/* garbage, as in memory that an earlier frame has used */
 	memset(have.data, 0xa5, sizeof(have.data));
-	have.len = inc_frame_result(have.data, &w->cfg, w->peer, &w->mirror, w->spec.psn,
-				    w->payload, w->spec.len);
+	have.len = inc_frame_result(have.data, &w->cfg, w->peer, w->spec.tos, &w->mirror,
+				    w->spec.psn, w->payload, w->spec.len);
 	frame_build(&want, &w->spec);
 	return same(what, &have, &want);
 }
@@ -171,7 +172,7 @@ static void acks(void)
 		w.spec.syndrome = rng_next(&rng);
 		w.spec.msn = msn & 0xffffff;
 		memset(have.data, 0xa5, sizeof(have.data));
-		have.len = inc_frame_ack(have.data, &w.cfg, w.peer, w.spec.syndrome,
+		have.len = inc_frame_ack(have.data, &w.cfg, w.peer, w.spec.tos, w.spec.syndrome,
 					 w.spec.psn | rng_next(&rng) << 24, msn);
 		frame_build(&want, &w.spec);
 		if (same("packet_acks", &have, &want))

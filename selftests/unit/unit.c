@@ -214,6 +214,7 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 		}
 		conn[i].cfg = *c;
 		conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
+		conn[i].state.traffic_class = c->traffic_class;
 	}
 	give_ranks(spec, conn);
 	cm = ref_comm_add(&u->ref, index, cfg, conn);
@@ -250,8 +251,11 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 	for (i = 0; i < cm->cfg.children + cm->up; i++) {
 		struct inc_conn_state *st = &cm->conn[i].state;
 
-		*st = (struct inc_conn_state){
-			.mac = st->mac, .mac_hint = st->mac_hint, .hint_psn = st->hint_psn};
+		*st = (struct inc_conn_state){.mac = st->mac,
+					      .mac_hint = st->mac_hint,
+					      .hint_psn = st->hint_psn,
+					      .traffic_class = st->traffic_class,
+					      .rx_tos = st->rx_tos};
 		st->rx_next = st->tx_acked = st->ack_asked = st->ack_sent = r;
 		conn[i] = *st;
 	}

@@ -55,14 +55,15 @@ static void put_udp_csum(uint8_t *frame, const struct inc_conn_cfg *cfg, size_t 
 }
 
 size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
-			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len)
+			uint8_t tos, const struct inc_mirror *m, uint32_t psn, const void *payload,
+			size_t len)
 {
 	size_t pad = inc_pad(len);
 	size_t ip_len = INC_IP_TO_BTH_LEN + inc_roce_ext_len(m->opcode) + len + pad + INC_ICRC_LEN;
 	uint8_t bth_flags = (m->flags & INC_BUF_F_SE ? INC_BTH_SE : 0) | pad << INC_BTH_PAD_SHIFT;
 	uint8_t *p = frame + INC_HEADERS_LEN;
 
-	inc_put_peer_headers(frame, cfg, peer, ip_len, m->opcode, bth_flags,
+	inc_put_peer_headers(frame, cfg, peer, tos, ip_len, m->opcode, bth_flags,
 			     (psn & INC_PSN_MASK) |
 				     (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
 	if (inc_roce_has_reth(m->opcode)) {
@@ -82,11 +83,11 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 }
 
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
-		     uint8_t syndrome, uint32_t psn, uint32_t msn)
+		     uint8_t tos, uint8_t syndrome, uint32_t psn, uint32_t msn)
 {
 	size_t ip_len = INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN;
 
-	inc_put_peer_headers(frame, cfg, peer, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
+	inc_put_peer_headers(frame, cfg, peer, tos, ip_len, INC_OP_ACK, 0, psn & INC_PSN_MASK);
 	inc_put_aeth(frame + INC_HEADERS_LEN, syndrome, msn);
 	put_icrc(frame, ip_len);
 	return INC_ETH_LEN + ip_len;

@@ -16,11 +16,12 @@
 
 /* These two functions build a frame with a result or partial sum, or with an ACK or NAK, and return
  * its length. The buffer frame has room for INC_FRAME_MAX. The MAC address peer is that to which
- * the frame is sent, and len is the length of the payload. */
+ * the frame is sent, tos is the TOS byte, and len is the length of the payload. */
 size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
-			const struct inc_mirror *m, uint32_t psn, const void *payload, size_t len);
+			uint8_t tos, const struct inc_mirror *m, uint32_t psn, const void *payload,
+			size_t len);
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
-		     uint8_t syndrome, uint32_t psn, uint32_t msn);
+		     uint8_t tos, uint8_t syndrome, uint32_t psn, uint32_t msn);
 
 /* The fields of a received ACK or NAK. */
 struct inc_aeth_frame {

@@ -38,13 +38,6 @@ void sp_flush(struct inc_slowpath *sp)
 			inc_xsk_tx_flush(sp->port[i].xsk[0]);
 }
 
-static int find_mac(const struct inc_slowpath *sp, const struct sp_conn *c, union inc_mac *mac)
-{
-	const struct inc_conn_state st = conn_state(sp, c);
-
-	return sp_peer_mac(c, &st, mac);
-}
-
 /* Reads result r for a child, with headers that mirror the child's own contribution. */
 static int read_result(const struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t child,
 		       uint64_t r, uint8_t *payload, uint32_t *len, struct inc_mirror *m)
@@ -75,6 +68,7 @@ static int read_partial(const struct inc_slowpath *sp, const struct sp_comm *cm,
 
 int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t r, bool ackreq)
 {
+	const struct inc_conn_state st = conn_state(sp, &cm->conn[peer]);
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
 	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[peer]);
 	uint8_t payload[INC_MAX_PAYLOAD], *frame;
@@ -85,7 +79,7 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 
 	if (!xsk)
 		return -ENODEV;
-	if (find_mac(sp, &cm->conn[peer], &mac))
+	if (sp_peer_mac(&cm->conn[peer], &st, &mac))
 		return -ENOENT;
 	ret = is_parent(cm, peer) ? read_partial(sp, cm, r, payload, &len, &m)
 				  : read_result(sp, cm, peer, r, payload, &len, &m);
@@ -96,9 +90,9 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	inc_xsk_tx_put(
-		xsk, frame,
-		inc_frame_result(frame, cfg, mac, &m, cfg->own.psn + (uint32_t)r, payload, len));
+	inc_xsk_tx_put(xsk, frame,
+		       inc_frame_result(frame, cfg, mac, st.traffic_class, &m,
+					cfg->own.psn + (uint32_t)r, payload, len));
 	return 0;
 }
 
@@ -119,6 +113,7 @@ int sp_resend(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint8_t syndrome,
 		 uint32_t psn)
 {
+	const struct inc_conn_state st = conn_state(sp, &cm->conn[peer]);
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
 	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[peer]);
 	union inc_mac mac;
@@ -127,15 +122,14 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uin
 
 	if (!xsk)
 		return -ENODEV;
-	ret = find_mac(sp, &cm->conn[peer], &mac);
+	ret = sp_peer_mac(&cm->conn[peer], &st, &mac);
 	if (ret)
 		return ret;
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	inc_xsk_tx_put(
-		xsk, frame,
-		inc_frame_ack(frame, cfg, mac, syndrome, psn, conn_state(sp, &cm->conn[peer]).msn));
+	inc_xsk_tx_put(xsk, frame,
+		       inc_frame_ack(frame, cfg, mac, st.traffic_class, syndrome, psn, st.msn));
 	return 0;
 }
 

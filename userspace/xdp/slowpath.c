@@ -224,10 +224,14 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 {
 	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
 	const struct sp_conn *c;
+	uint8_t tos;
 
 	if (!cm || child >= cm->n_conns)
 		return;
 	c = &cm->conn[child];
+	tos = conn_state(sp, c).traffic_class;
+	out->verbs.traffic_class = tos;
+	out->verbs.has_traffic_class = tos || conn_cfg(sp, c)->flags & INC_CONN_F_CLASS;
 	out->unresponsive = c->phase == SP_CONN_UNRESPONSIVE;
 	out->loss = c->delivery.loss;
 	out->undelivered = c->delivery.loss != INC_LOSS_NONE;

@@ -59,7 +59,8 @@ void inc_slowpath_leave(struct inc_slowpath *sp);
 void inc_slowpath_remove_comm(struct inc_slowpath *sp, uint32_t comm);
 
 /* Fills in the members of out that only the slow path has: unresponsive, loss, undelivered,
- * retransmits, acks_paid, timeouts and rtt_us. */
+ * retransmits, acks_paid, timeouts and rtt_us. Also fills in the class of what is sent to the peer,
+ * in verbs. */
 void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t child,
 		       struct inc_engine_conn *out);
 /* Returns the milliseconds since chunk r of the communicator was first seen incomplete. */
