@@ -242,8 +242,7 @@ static int read_connection(const struct inc_yaml_node *node, struct inc_switch_c
 				      c.communicator, inc_most_children(cm->mode));
 	if (inc_conn_conf_settle(&c, cm, INC_FILE_ONLY, &why))
 		return inc_yaml_error(node, err, "%.200s", why.msg);
-	if (cm->mode == INC_TERMINATION)
-		inc_conn_conf_add_verbs(&c, &conf->settings.verbs);
+	inc_conn_conf_add_verbs(&c, &conf->settings.verbs);
 	ret = check_unique(node, conf, cm, &c, err);
 	if (!ret)
 		cm->conn[cm->n_conns++] = c;

@@ -189,6 +189,7 @@ static void choose_payload(struct inc_comm *comm)
 /* Sends configure to the switch of a node. Returns 0 or -errno. */
 static int configure_node(struct inc_comm *comm, unsigned int node)
 {
+	struct inc_core_switch *sw = inc_comm_switch(comm, &comm->tree->nodes[node]);
 	const struct inc_route_comm route = {
 		.communicator = comm->number,
 		.payload = comm->payload,
@@ -198,6 +199,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 		.message_packets = comm->message_packets,
 		.messages = comm->messages,
 		.floats = comm->floats,
+		.has_classes = sw->engines[INC_PASSTHROUGH].verbs,
 		.topo = comm->group->core->topo,
 		.tree = comm->tree,
 		.member = route_member,
@@ -207,7 +209,7 @@ static int configure_node(struct inc_comm *comm, unsigned int node)
 	struct inc_comm_conf conf;
 	int ret = inc_route_config(&route, node, &conf);
 
-	ret = ret ?: inc_act_configure(inc_comm_switch(comm, &comm->tree->nodes[node]), &conf);
+	ret = ret ?: inc_act_configure(sw, &conf);
 	if (ret)
 		return ret;
 	inc_comm_set_config_state(comm, node, CONFIG_ASKED);

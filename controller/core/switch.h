@@ -41,7 +41,9 @@ struct inc_core_engine {
 	uint32_t rto_min_ms;
 	unsigned int cpus; /* CPUs that can serve different communicators at the same time */
 	bool floats;       /* the switch adds all types of floats natively, with each operator */
-	bool verbs;        /* the switch knows settings of queue pairs (`verbs` of configure) */
+	/* the switch knows settings of queue pairs in this mode (`verbs` of configure), which is
+	 * the traffic class in passthrough mode */
+	bool verbs;
 };
 
 struct inc_core_switch {

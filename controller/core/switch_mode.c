@@ -56,21 +56,24 @@ static bool adds_floats(const struct inc_msg_engine *engine)
 	return (can & want) == want;
 }
 
-/* Warns of an older switch, which ignores the topology's settings of queue pairs. */
-static void check_verbs(const struct inc_core_switch *sw)
+/* Warns of an older switch, which ignores the topology's settings of queue pairs in this mode. */
+static void check_verbs(const struct inc_core_switch *sw, enum inc_mode_of_switch mode)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-	const struct inc_core_engine *can = &sw->engines[INC_TERMINATION];
+	const bool passes = mode == INC_PASSTHROUGH;
+	const struct inc_core_engine *can = &sw->engines[mode];
 	char text[INC_VERBS_CONF_TEXT];
 
 	for (unsigned int p = 0; can->there && !can->verbs && p < topo->n_live_ports; p++) {
 		const struct inc_topo_port *port = &topo->ports[p];
 
-		if (!inc_verbs_conf_any(&port->verbs))
+		if (passes ? !port->verbs.has_traffic_class : !inc_verbs_conf_any(&port->verbs))
 			continue;
-		inc_warn("switch %s is older than this controller and ignores 'verbs' of its ports "
-			 "in the topology (%s: %s): update inc-switchd there",
-			 inc_switch_name(sw), port->name, inc_verbs_conf_text(&port->verbs, text));
+		inc_warn("switch %s is older than this controller and ignores '%s' of its ports "
+			 "in the topology%s (%s: %s): update inc-switchd there",
+			 inc_switch_name(sw), passes ? "traffic_class" : "verbs",
+			 passes ? " in passthrough mode" : "", port->name,
+			 inc_verbs_conf_text(&port->verbs, text));
 		return;
 	}
 }
@@ -99,7 +102,8 @@ void inc_switch_take_engines(struct inc_core_switch *sw, const struct inc_msg_he
 		can->verbs = engine->verbs;
 		take_endpoints(sw, engine);
 	}
-	check_verbs(sw);
+	check_verbs(sw, INC_PASSTHROUGH);
+	check_verbs(sw, INC_TERMINATION);
 }
 
 int inc_switch_can(const struct inc_core_switch *sw, enum inc_mode_of_switch mode,

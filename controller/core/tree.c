@@ -137,12 +137,12 @@ static void set_ends(const struct inc_route_end *own, const struct inc_topo_port
 		c->peer.udp_port = INC_ROCE_UDP_PORT;
 }
 
-/* Fills in the settings of the queue pair. Only the port of a switch in termination mode has one.
- */
-static void set_verbs(const struct inc_tree_node *node, const struct inc_topo_port *port,
-		      struct inc_conn_conf *c)
+/* Fills in the settings of the queue pair. In passthrough mode they are the traffic class, which an
+ * older switch does not know. */
+static void set_verbs(const struct inc_route_comm *comm, const struct inc_tree_node *node,
+		      const struct inc_topo_port *port, struct inc_conn_conf *c)
 {
-	if (node->mode == INC_TERMINATION)
+	if (node->mode == INC_TERMINATION || comm->has_classes)
 		inc_conn_conf_add_verbs(c, &port->verbs);
 }
 
@@ -159,7 +159,7 @@ static void host_connection(const struct inc_route_comm *comm, const struct inc_
 		.udp_csum = member->udp_csum,
 	};
 	set_ends(&member->peer, port, &member->own, comm->topo->hosts[member->host].ip, c);
-	set_verbs(node, port, c);
+	set_verbs(comm, node, port, c);
 }
 
 /* Fills in the connection between a node and its parent, seen from the node (up) or from the
@@ -184,7 +184,7 @@ static void switch_connection(const struct inc_route_comm *comm, const struct in
 	set_ends(ends[!up], own, ends[up], peer->ip, c);
 	if (mac)
 		memcpy(c->peer_mac, mac, sizeof(c->peer_mac));
-	set_verbs(up ? node : parent, own, c);
+	set_verbs(comm, up ? node : parent, own, c);
 }
 
 int inc_route_config(const struct inc_route_comm *comm, unsigned int n, struct inc_comm_conf *conf)

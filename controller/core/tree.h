@@ -142,6 +142,8 @@ struct inc_route_comm {
 	/* Packets of a message, and messages in flight, for switches in termination mode only. */
 	unsigned int message_packets, messages;
 	enum inc_float_form floats;
+	/* the node's switch knows the traffic class of connections in passthrough mode */
+	bool has_classes;
 	const struct inc_topology *topo;
 	const struct inc_tree *tree;
 	const struct inc_route_member *(*member)(const void *arg, unsigned int rank);

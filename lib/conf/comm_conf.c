@@ -4,6 +4,7 @@
 #include <string.h>
 #include "lib/base/opt.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
 
 const char *const inc_byte_orders[] = {"little", "network", NULL};
@@ -45,6 +46,11 @@ bool inc_slots_good(uint64_t slots)
 bool inc_pkey_good(uint64_t pkey)
 {
 	return pkey <= UINT16_MAX && pkey & INC_PKEY_BITS;
+}
+
+bool inc_traffic_class_good(uint64_t traffic_class)
+{
+	return traffic_class <= UINT8_MAX && (traffic_class & INC_ECN_MASK) != INC_ECN_CE;
 }
 
 bool inc_verbs_conf_any(const struct inc_verbs_conf *conf)
@@ -92,15 +98,21 @@ void inc_conn_conf_add_verbs(struct inc_conn_conf *conn, const struct inc_verbs_
 	conn->has_verbs = inc_verbs_conf_any(&conn->verbs);
 }
 
+/* Whether a key is traffic_class, the only one whose values need more than bounds. */
+#define IS_CLASS(key) \
+	(offsetof(struct inc_verbs_conf, key) == offsetof(struct inc_verbs_conf, traffic_class))
+
 static const struct inc_field verbs_fields[] = {
-#define _(key, low, high, help)                               \
-	{#key,                                                \
-	 INC_UINT,                                            \
-	 INC_OPTIONAL,                                        \
-	 INC_AT(struct inc_verbs_conf, key),                  \
-	 .min = low,                                          \
-	 .max = high,                                         \
-	 .given = offsetof(struct inc_verbs_conf, has_##key), \
+#define _(key, low, high, help)                                 \
+	{#key,                                                  \
+	 INC_UINT,                                              \
+	 INC_OPTIONAL,                                          \
+	 INC_AT(struct inc_verbs_conf, key),                    \
+	 .min = low,                                            \
+	 .max = high,                                           \
+	 .good = IS_CLASS(key) ? inc_traffic_class_good : NULL, \
+	 .what = IS_CLASS(key) ? INC_TRAFFIC_CLASS_TEXT : NULL, \
+	 .given = offsetof(struct inc_verbs_conf, has_##key),   \
 	 .text = help},
 	INC_VERBS_SWITCH_KEYS(_)
 #undef _
@@ -162,8 +174,8 @@ static const struct inc_field conn_fields[] = {
 	 .text = "P_Key of the connection"},
 	{"udp_csum", INC_BOOL, INC_DEFAULT, CONN(udp_csum), .text = "results carry a UDP checksum"},
 	{"verbs", INC_MAP, INC_OPTIONAL, CONN(verbs), GIVEN(has_verbs), .of = &inc_verbs_schema,
-	 .text = "settings of the switch's queue pair; a soft endpoint has traffic_class alone (of "
-		 "termination mode)"},
+	 .text = "settings of the switch's queue pair; a soft endpoint and passthrough mode have "
+		 "traffic_class alone"},
 };
 
 const struct inc_schema inc_conn_schema = INC_SCHEMA(struct inc_conn_conf, conn_fields);
@@ -215,10 +227,11 @@ static int settle_verbs(struct inc_conn_conf *conn, bool passes, struct inc_err 
 	struct inc_verbs_conf rest = conn->verbs;
 
 	rest.has_traffic_class = false;
-	if (passes && conn->has_verbs)
-		return inc_err_set(err, EINVAL,
-				   "'verbs' needs mode: termination, because passthrough mode has "
-				   "no queue pairs");
+	if (passes && inc_verbs_conf_any(&rest))
+		return inc_err_set(
+			err, EINVAL,
+			"'verbs' may have traffic_class alone in passthrough mode, which "
+			"has no queue pairs: remove the rest, or set mode: termination");
 	if (conn->own.kind != INC_ENDPOINT_VERBS && inc_verbs_conf_any(&rest))
 		return inc_err_set(
 			err, EINVAL,

@@ -85,7 +85,7 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	_(retry_cnt, 0, 7, "retries after a timeout or NAK") \
 	_(min_rnr_timer, 0, 31, "code of the delay that RNR NAKs of this end ask for") \
 	_(sl, 0, 15, "service level: the priority, where the port maps it") \
-	_(traffic_class, 0, 255, "TOS byte: DSCP * 4 + ECN; of soft endpoints, too") \
+	_(traffic_class, 0, 254, "TOS byte: DSCP * 4 + ECN; of soft endpoints and passthrough mode, too") \
 	_(hop_limit, 1, 255, "TTL") \
 	_(flow_label, 0, 0xfffff, "the UDP source port follows from it on some devices") \
 	_(rate_limit, 0, INT32_MAX, "most that the queue pair sends, in kbit/s; 0: no limit") \
@@ -96,6 +96,11 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	INC_VERBS_SHARED_KEYS(_) \
 	_(rnr_retry, 0, 7, "retries after an RNR NAK; 7: for ever")
 /* clang-format on */
+
+/* Whether a traffic class is one that a sender may have. */
+bool inc_traffic_class_good(uint64_t traffic_class);
+#define INC_TRAFFIC_CLASS_TEXT \
+	"DSCP * 4 + ECN, from 0 to 254, where ECN is 0 to 2 (routers alone set 3)"
 
 /* The settings of a switch's queue pairs. Those that are not given have defaults. */
 struct inc_verbs_conf {
@@ -147,13 +152,15 @@ struct inc_conn_conf {
 	bool has_peer_psn;
 	uint16_t pkey;
 	bool udp_csum; /* results to this peer carry a UDP checksum */
-	/* settings of the switch's queue pair, in termination mode; has_verbs: some are given */
+	/* settings of the switch's queue pair; in passthrough mode, traffic_class alone. has_verbs:
+	 * some are given */
 	bool has_verbs;
 	struct inc_verbs_conf verbs;
 };
 
 /* Adds those settings of a queue pair that the connection lacks, and that its own end can have. A
- * soft endpoint has traffic_class alone. own.kind must be set. */
+ * soft endpoint has traffic_class alone, and so has an end in passthrough mode. own.kind must be
+ * set. */
 void inc_conn_conf_add_verbs(struct inc_conn_conf *conn, const struct inc_verbs_conf *more);
 
 /* Whether the peer of a connection is a switch. */

@@ -49,6 +49,8 @@ static const struct inc_field switch_fields[] = {
 	{"root", INC_BOOL, INC_OPTIONAL, INC_AT(struct inc_topo_switch, root), .alias = "is_root"},
 	{"mode", INC_CHOICE, INC_OPTIONAL, INC_AT(struct inc_topo_switch, mode),
 	 .names = inc_mode_settings, .given = offsetof(struct inc_topo_switch, has_mode)},
+	{"verbs", INC_MAP, INC_OPTIONAL, INC_AT(struct inc_topo_switch, verbs),
+	 .of = &inc_verbs_schema},
 	{"ports", INC_OTHER, INC_REQUIRED, .what = "a list"},
 };
 static const struct inc_schema switch_schema = INC_SCHEMA(struct inc_topo_switch, switch_fields);
@@ -275,6 +277,7 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 				return inc_yaml_error(inc_yaml_get(map, "name"), err,
 						      "'%s' is given twice", port->name);
 		}
+		inc_verbs_conf_complete(&port->verbs, &sw->verbs);
 		inc_verbs_conf_complete(&port->verbs, &topo->verbs);
 		sw->n_ports++;
 	}

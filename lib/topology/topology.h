@@ -68,7 +68,8 @@ struct inc_topo_port {
 	unsigned int link; /* link of the port's own cable */
 	/* the hosts of the port's subnet: index of the first one, and their number */
 	unsigned int first_of_subnet, n_of_subnet;
-	/* settings of the queue pairs at this port, with those of the whole topology */
+	/* settings of the queue pairs at this port, with those of its switch and of the whole
+	 * topology */
 	struct inc_verbs_conf verbs;
 	struct in_addr subnet; /* first address and prefix length of the subnet, if there is one */
 	unsigned int subnet_bits;
@@ -80,6 +81,7 @@ struct inc_topo_switch {
 	/* the file has a mode for the switch; otherwise the switch's own mode applies */
 	bool has_mode;
 	uint32_t mode;               /* enum inc_mode_of_switch, or INC_AUTO */
+	struct inc_verbs_conf verbs; /* settings of queue pairs at ports that do not have them */
 	struct inc_topo_port *ports; /* those of the file, then the draining ones */
 	unsigned int n_ports, n_live_ports;
 };

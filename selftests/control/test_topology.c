@@ -368,29 +368,44 @@ static const struct {
 	{"rnr_retry", 0, 7},
 	{"min_rnr_timer", 0, 31},
 	{"sl", 0, 15},
-	{"traffic_class", 0, 255},
+	{"traffic_class", 0, 254},
 	{"hop_limit", 1, 255},
 	{"flow_label", 0, 1048575},
 	{"rate_limit", 0, 2147483647},
 	{"max_rd_atomic", 0, 255},
 };
 
-/* Reads a topology with one setting, of a port (line 9) or of the topology (line 12). Expects it to
- * be accepted, or refused with the line, the field and the bounds. */
-static void try_verbs(size_t i, bool of_port, const char *value, bool accepted)
+/* Whether the setting has values between its bounds that are refused. */
+static bool is_class(size_t i)
 {
+	return !strcmp(verbs_bounds[i].key, "traffic_class");
+}
+
+/* The place of a setting of queue pairs in a topology. */
+enum verbs_of { OF_FILE, OF_SWITCH, OF_PORT, N_VERBS_OF };
+
+/* Reads a topology with one setting, of a port, a switch or the whole topology. Expects it to be
+ * accepted, or refused with the line, the field and the bounds. */
+static void try_verbs(size_t i, enum verbs_of of, const char *value, bool accepted)
+{
+	static const struct {
+		const char *indent, *field;
+		int line;
+	} at[] = {[OF_FILE] = {"", "", 13},
+		  [OF_SWITCH] = {"    ", "switches[0].", 13},
+		  [OF_PORT] = {"        ", "switches[0].ports[0].", 12}};
 	char file[1000], setting[80], want[200];
 	struct inc_topology *topo;
 	struct inc_err err = {""};
 
-	snprintf(setting, sizeof(setting), "verbs:\n%s%s: %s\n", of_port ? "          " : "  ",
+	snprintf(setting, sizeof(setting), "%sverbs:\n%s  %s: %s\n", at[of].indent, at[of].indent,
 		 verbs_bounds[i].key, value);
 	snprintf(file, sizeof(file),
 		 HOSTS SWITCHES "      - name: p0\n        ip: 10.77.0.254\n        peer: h0\n"
-				"%s%s      - {name: p1, ip: 10.77.1.254, peer: h1}\n%s",
-		 of_port ? "        " : "", of_port ? setting : "", of_port ? "" : setting);
-	snprintf(want, sizeof(want), "t:%d: %sverbs.%s: ", of_port ? 12 : 13,
-		 of_port ? "switches[0].ports[0]." : "", verbs_bounds[i].key);
+				"%s      - {name: p1, ip: 10.77.1.254, peer: h1}\n%s",
+		 of == OF_PORT ? setting : "", of == OF_PORT ? "" : setting);
+	snprintf(want, sizeof(want), "t:%d: %sverbs.%s: ", at[of].line, at[of].field,
+		 verbs_bounds[i].key);
 	if (inc_topology_parse("t", file, strlen(file), &topo, &err) == 0) {
 		inc_topology_free(topo);
 		assert_true(accepted);
@@ -402,6 +417,9 @@ static void try_verbs(size_t i, bool of_port, const char *value, bool accepted)
 		return;
 	snprintf(want, sizeof(want), "%s is not between %u and %u", value, verbs_bounds[i].least,
 		 verbs_bounds[i].most);
+	/* the error of a number beyond 64 bits names the bounds */
+	if (is_class(i) && strlen(value) < 20)
+		snprintf(want, sizeof(want), "%s is not " INC_TRAFFIC_CLASS_TEXT, value);
 	assert_non_null(strstr(err.msg, want));
 }
 
@@ -411,20 +429,23 @@ static void topology_verbs_bounds(void **state)
 	char value[24];
 
 	assert_int_equal(inc_verbs_schema.n, n);
-	for (size_t i = 0; i < 2 * n; i++) {
-		const bool of_port = i & 1;
+	for (size_t k = 0; k < N_VERBS_OF * n; k++) {
+		const enum verbs_of of = k % N_VERBS_OF;
+		const size_t i = k / N_VERBS_OF;
 
-		snprintf(value, sizeof(value), "%u", verbs_bounds[i / 2].least);
-		try_verbs(i / 2, of_port, value, true);
-		snprintf(value, sizeof(value), "%u", verbs_bounds[i / 2].most);
-		try_verbs(i / 2, of_port, value, true);
-		snprintf(value, sizeof(value), "%u", verbs_bounds[i / 2].most + 1);
-		try_verbs(i / 2, of_port, value, false);
-		if (verbs_bounds[i / 2].least)
-			try_verbs(i / 2, of_port, "0", false);
-		try_verbs(i / 2, of_port, "-1", false);
-		try_verbs(i / 2, of_port, "18446744073709551616", false);
-		try_verbs(i / 2, of_port, "fast", false);
+		snprintf(value, sizeof(value), "%u", verbs_bounds[i].least);
+		try_verbs(i, of, value, true);
+		snprintf(value, sizeof(value), "%u", verbs_bounds[i].most);
+		try_verbs(i, of, value, true);
+		snprintf(value, sizeof(value), "%u", verbs_bounds[i].most + 1);
+		try_verbs(i, of, value, false);
+		if (verbs_bounds[i].least)
+			try_verbs(i, of, "0", false);
+		if (is_class(i))
+			try_verbs(i, of, "107", false);
+		try_verbs(i, of, "-1", false);
+		try_verbs(i, of, "18446744073709551616", false);
+		try_verbs(i, of, "fast", false);
 	}
 }
 
@@ -434,8 +455,8 @@ static void count_change(void *arg, enum inc_topo_change change, const char *tex
 		snprintf(arg, 400, "%s", text);
 }
 
-/* A port has its own settings, and otherwise those of the topology. A reload reports what has
- * changed. */
+/* A port has its own settings, and otherwise those of its switch, and otherwise those of the
+ * topology. A reload reports what has changed. */
 static void topology_verbs(void **state)
 {
 	static const char *const files[] = {
@@ -444,12 +465,16 @@ static void topology_verbs(void **state)
 			       "      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
 			       "verbs: {traffic_class: 104, timeout: 18}\n",
 		HOSTS SWITCHES PORTS,
+		HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, verbs: {sl: 3}}\n"
+			       "      - {name: p1, ip: 10.77.1.254, peer: h1}\n"
+			       "    verbs: {traffic_class: 40, sl: 2}\n"
+			       "verbs: {traffic_class: 104, timeout: 18}\n",
 	};
-	struct inc_topology *topo[2];
+	struct inc_topology *topo[3];
 	char text[INC_VERBS_CONF_TEXT], changed[400] = "";
 	struct inc_err err = {""};
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		if (inc_topology_parse("t", files[i], strlen(files[i]), &topo[i], &err))
 			fail_msg("%s", err.msg);
 	assert_string_equal(inc_verbs_conf_text(&topo[0]->switches[0].ports[0].verbs, text),
@@ -458,6 +483,10 @@ static void topology_verbs(void **state)
 			    "timeout=18,traffic_class=104");
 	assert_string_equal(inc_verbs_conf_text(&topo[1]->switches[0].ports[1].verbs, text),
 			    "none");
+	assert_string_equal(inc_verbs_conf_text(&topo[2]->switches[0].ports[0].verbs, text),
+			    "timeout=18,sl=3,traffic_class=40");
+	assert_string_equal(inc_verbs_conf_text(&topo[2]->switches[0].ports[1].verbs, text),
+			    "timeout=18,sl=2,traffic_class=40");
 	inc_topology_compare(topo[0], topo[1], count_change, changed);
 	assert_string_equal(changed, "port p1 of s0 had verbs timeout=18,traffic_class=104 and has "
 				     "now none");
@@ -466,6 +495,7 @@ static void topology_verbs(void **state)
 	assert_string_equal(changed, "");
 	inc_topology_free(topo[0]);
 	inc_topology_free(topo[1]);
+	inc_topology_free(topo[2]);
 }
 
 int main(void)

@@ -118,7 +118,7 @@ static int xdp_offer(const struct inc_engine_opts *opts, struct inc_msg_engine *
 {
 	const struct inc_settings *s = opts->settings;
 
-	out->probes = out->reorder = true;
+	out->probes = out->reorder = out->verbs = true;
 	out->rto_min_ms = s->rto_min_ms;
 	out->cpus = busy_cpus(s);
 	out->limits = (struct inc_msg_limits){
