@@ -107,7 +107,7 @@
  * INCCL_RANK, INCCL_WORLD_SIZE	This rank, and the number of ranks.
  * INCCL_ADDR, INCCL_IFNAME	Own address on the fabric, or its interface. Default: all NICs.
  * INCCL_TRANSPORT	auto, soft or verbs.
- * INCCL_VERBS	Settings of the verbs transport, such as "timeout=16,device=mlx5_0".
+ * INCCL_VERBS	Settings of verbs, such as "timeout=16". Soft endpoints have traffic_class alone.
  * INCCL_CHANNELS	Channels of every communicator, 1 to 16. By default the controller chooses.
  * INCCL_USE	Use of communicators, such as "float32,16M" (inccl_communicator_create()).
  * INCCL_START_PSN	First packet sequence number of communicators, for tests. Default: random.

@@ -513,6 +513,7 @@ int ha_soft_enter(struct ha_path *path, const struct ha_path_info *peer,
 		return ret;
 	memcpy(&to.end.ip, peer->gid + HA_MAPPED_BYTES, sizeof(to.end.ip));
 	path->peer = *peer;
+	ops->set_class(soft->channel, config->traffic_class);
 	soft->window_ns = ha_config_window_ns(config);
 	soft->turned_at_ns = soft->heard_at_ns = inc_now_ns();
 	return ops->connect(soft->channel, &to, err);

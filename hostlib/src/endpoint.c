@@ -75,22 +75,13 @@ static struct inc_channel_device_opts device_opts(const struct inccl_open_opts *
 	};
 }
 
-static int read_settings(const struct inccl_transport *transport,
-			 const struct inccl_open_opts *opts,
-			 struct inc_channel_verbs_settings *settings, struct inc_err *err)
-{
-	if (transport->kind != INCCL_TRANSPORT_VERBS)
-		return 0;
-	return inccl_verbs_settings(opts->options, settings, err);
-}
-
 int inccl_endpoint_probe(const struct inccl_transport *transport,
 			 const struct inccl_open_opts *opts, struct inc_err *why)
 {
 	struct inc_channel_verbs_settings settings;
 	struct inc_channel_device_opts device = device_opts(opts, NULL, &settings);
 	struct inc_channel_offer offer;
-	int ret = read_settings(transport, opts, &settings, why);
+	int ret = inccl_verbs_settings(opts->options, &settings, why);
 
 	return ret ?: transport->channel->probe(&device, &offer, why);
 }
@@ -130,12 +121,14 @@ static int choose_payload(struct inccl_endpoint *ep, const struct inccl_open_opt
 }
 
 static int open_channel(struct inccl_endpoint *ep, const struct inccl_open_opts *opts,
-			struct inccl_own *own, struct inc_err *err)
+			const struct inc_channel_verbs_settings *verbs, struct inccl_own *own,
+			struct inc_err *err)
 {
 	struct inc_channel_opts channel = {
 		.own.psn = opts->start_psn,
 		.pkey = INC_PKEY_DEFAULT,
 		.mirrored = true,
+		.verbs = verbs,
 		.what = ep->ops->name,
 		.ctx = ep,
 	};
@@ -176,11 +169,12 @@ int inccl_endpoint_open(const struct inccl_transport *transport, const struct in
 	ep->addr = opts->addr;
 	ep->log = opts->log;
 	ep->log_ctx = opts->log_ctx;
-	ret = read_settings(transport, opts, &settings, err);
+	ret = inccl_verbs_settings(opts->options, &settings, err);
 	ret = ret ?: ep->ops->open(&device, &ep->dev, err);
 	if (ret)
 		goto fail;
-	ret = open_channel(ep, opts, own, err);
+	ret = open_channel(ep, opts, transport->kind == INCCL_TRANSPORT_SOFT ? &settings : NULL,
+			   own, err);
 	if (ret)
 		goto fail;
 	*out = ep;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Settings of the verbs transport; docs/verbs.md is their reference. */
+/* Settings of the verbs transport, of which soft endpoints have traffic_class; docs/verbs.md is
+ * their reference. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -63,6 +64,9 @@ static int set(struct inc_channel_verbs_settings *config, const char *from, cons
 		if (errno || end == value || *end || v < numbers[i].min || v > numbers[i].max)
 			return inc_err_set(err, EINVAL, "%s: %s=%s: want a number from %ld to %ld",
 					   from, key, value, numbers[i].min, numbers[i].max);
+		if (!strcmp(key, "traffic_class") && !inc_traffic_class_good(v))
+			return inc_err_set(err, EINVAL, "%s: %s=%s: want %s", from, key, value,
+					   INC_TRAFFIC_CLASS_TEXT);
 		*(int *)((char *)config + numbers[i].offset) = v;
 		return 0;
 	}

@@ -38,8 +38,8 @@ static int random_bytes(void *out, size_t size, bool wait)
 /* ---- datagrams ---- */
 
 /* Bytes for the control messages of one datagram. A send has the length of its segments, its source
- * address and its TOS byte. A received datagram has the length of its segments and the place where
- * it has arrived. */
+ * address and its TOS byte. A received datagram has the length of its segments, the place where it
+ * has arrived, and its TOS byte. */
 #define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)
@@ -110,7 +110,8 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 
 static int show_arrival(int fd)
 {
-	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1)
+		       ?: set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
 }
 
 /* Appends a control message to those of a send. */
@@ -168,6 +169,7 @@ static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 	struct cmsghdr *cmsg;
 	int step = 0;
 
+	d->tos = 0;
 	d->data = msg->msg_iov->iov_base;
 	d->size = d->step = m->msg_len;
 	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(d->from))
@@ -177,6 +179,8 @@ static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 			memcpy(&step, CMSG_DATA(cmsg), sizeof(step));
 		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO)
 			memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS)
+			d->tos = *CMSG_DATA(cmsg);
 	d->ifindex = info.ipi_ifindex;
 	d->to = info.ipi_addr.s_addr;
 	if (step > 0)

@@ -246,6 +246,9 @@ struct inc_channel_opts {
 	 * device. Its members device, port, port_down_ms and cache_mib have no meaning here. Soft
 	 * channels use its traffic_class alone; NULL: 0. */
 	const struct inc_channel_verbs_settings *verbs;
+	/* soft channels: reports the TOS byte of the peer's packets when it has changed, which is 0
+	 * at first; NULL: the owner does not need it */
+	void (*class_seen)(void *ctx, uint8_t tos);
 	/* posted channels: the region that contains all buffers that are posted or sent */
 	const struct inc_channel_region *memory;
 	/* name of the channel for error messages, such as "communicator 12, rank 3"; copied */
@@ -422,6 +425,10 @@ struct inc_channel_ops {
 	/* For mirrored channels. Writes what the channel waits for: "contribution 17 is not
 	 * acknowledged (40 sent, 3 timeouts)". */
 	void (*describe)(const struct inc_channel *ch, char *buf, size_t size);
+
+	/* Sets the TOS byte of all packets that the channel sends from now on. NULL for RDMA
+	 * devices, whose queue pairs keep the class with which they were connected. */
+	void (*set_class)(struct inc_channel *ch, uint8_t traffic_class);
 
 	void (*figures)(const struct inc_channel *ch, struct inc_channel_figures *out);
 	void (*device_figures)(const struct inc_channel_device *dev,

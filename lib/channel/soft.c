@@ -310,6 +310,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	ch->tx.to.se = opts->se;
 	ch->tx.to.tos = opts->verbs ? opts->verbs->traffic_class : 0;
 	ch->peer_se = opts->peer_se;
+	ch->class_seen = opts->class_seen;
 	ch->tx.log = log_of_channel;
 	ch->tx.log_ctx = ch;
 	inc_requester_init(&ch->tx, dev->rto_min_ns, dev->rto_max_ns);
@@ -517,6 +518,11 @@ static uint64_t soft_deadline_ns(const struct inc_channel_device *d)
 	return at_ns;
 }
 
+static void soft_set_class(struct inc_channel *c, uint8_t traffic_class)
+{
+	SOFT_CH(c)->tx.to.tos = traffic_class;
+}
+
 static void soft_figures(const struct inc_channel *c, struct inc_channel_figures *out)
 {
 	const struct soft_channel *ch = SOFT_CH(c);
@@ -581,6 +587,7 @@ const struct inc_channel_ops inc_channel_soft = {
 	.attend = inc_soft_mirror_attend,
 	.moved = inc_soft_mirror_moved,
 	.describe = inc_soft_mirror_describe,
+	.set_class = soft_set_class,
 	.figures = soft_figures,
 	.device_figures = soft_device_figures,
 };

@@ -209,7 +209,9 @@ struct soft_channel {
 	/* port at which the peer's packets must arrive; NULL: any interface */
 	struct soft_port *port;
 	struct inc_ip_ids ids;
-	bool to_switch;   /* the peer is a switch */
+	uint8_t rx_tos;                             /* TOS byte of the peer's last packet */
+	void (*class_seen)(void *ctx, uint8_t tos); /* that of the options */
+	bool to_switch;                             /* the peer is a switch */
 	bool port_logged; /* the log has reported that packets of the peer arrive at another port */
 	enum inc_channel_se peer_se;
 	uint32_t peer_psn; /* PSN of the peer's packet 0 */

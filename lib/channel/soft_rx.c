@@ -220,6 +220,16 @@ static bool check_icrc(struct soft_channel *ch, bool first, const uint8_t *data,
 	return inc_ip_ids_check(&ch->ids, &ch->from_peer, first, data, n, &copy);
 }
 
+/* Reports the class of the peer's packets if it has changed. */
+static void see_class(struct soft_channel *ch, uint8_t tos)
+{
+	if (ch->rx_tos == tos || ch->life != SOFT_CONNECTED)
+		return;
+	ch->rx_tos = tos;
+	if (ch->class_seen)
+		ch->class_seen(ch->ctx, tos);
+}
+
 static void take_packet(struct soft_device *dev, const struct inc_datagram *d, size_t at, size_t n,
 			uint64_t now_ns)
 {
@@ -243,6 +253,7 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		dev->damaged++;
 		return;
 	}
+	see_class(ch, d->tos);
 	if (ch->life == SOFT_ENDED)
 		take_late(ch, &pkt, now_ns);
 	else if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_ACK)

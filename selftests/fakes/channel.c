@@ -356,13 +356,18 @@ static void report_message(struct fake_channel *ch, const struct happened *h)
 	const struct inc_channel_handler *handler = device_of(ch->head.dev)->opts.handler;
 	struct inc_channel_message m = {
 		.has_imm = h->m.has_imm, .imm = h->m.imm, .length = h->m.length};
+	bool changed;
 
 	pthread_mutex_lock(&lock);
+	changed = ch->s.rx_tos != h->m.tos;
+	ch->s.rx_tos = h->m.tos;
 	CHECK(ch->s.received < ch->s.posted);
 	m.buffer = ch->posted[ch->s.received++ % WINDOW];
 	CHECK(*(uint8_t *)m.buffer == FILL);
 	memcpy(m.buffer, h->m.bytes, h->m.length);
 	pthread_mutex_unlock(&lock);
+	if (changed)
+		ch->s.opts.class_seen(ch->ctx, h->m.tos);
 	handler->message(ch->ctx, &m);
 }
 
@@ -395,6 +400,15 @@ static bool fake_channel_progress(struct inc_channel_device *dev)
 		}
 	}
 	return false;
+}
+
+static void fake_channel_set_class(struct inc_channel *channel, uint8_t traffic_class)
+{
+	struct fake_channel *ch = (struct fake_channel *)of(channel);
+
+	pthread_mutex_lock(&lock);
+	ch->s.verbs.traffic_class = traffic_class;
+	pthread_mutex_unlock(&lock);
 }
 
 static void fake_channel_figures(const struct inc_channel *channel, struct inc_channel_figures *out)
@@ -434,6 +448,7 @@ const struct inc_channel_ops fake_channel_ops = {
 	.deadline_ns = fake_channel_deadline,
 	.progress = fake_channel_progress,
 	.arm = fake_channel_arm,
+	.set_class = fake_channel_set_class,
 	.figures = fake_channel_figures,
 	.device_figures = fake_channel_device_figures,
 };

@@ -33,6 +33,7 @@ struct fake_channel_message {
 	uint32_t length;
 	bool has_imm;
 	uint32_t imm;
+	uint8_t tos; /* TOS byte of the packets of a message from a peer */
 };
 
 /*
@@ -60,7 +61,9 @@ struct fake_channel_state {
 	struct inc_channel_peer peer;
 	/* options of the channel, without the handlers' data (`what` and `ctx`) and `verbs` */
 	struct inc_channel_opts opts;
-	struct inc_channel_verbs_settings verbs; /* those of the options */
+	uint8_t rx_tos; /* TOS byte of the peer's last message */
+	/* those of the options; traffic_class is that which the engine has set last */
+	struct inc_channel_verbs_settings verbs;
 	uint64_t posted, given, sent, acknowledged;
 	uint64_t received; /* messages of fake_channel_give() that were reported to the engine */
 	uint8_t told;      /* AETH syndrome with which the engine closed the channel */

@@ -25,6 +25,7 @@ struct datagram {
 	struct sockaddr_in from;
 	uint32_t to;
 	size_t size, step;
+	uint8_t tos;
 	uint8_t bytes[];
 };
 
@@ -133,6 +134,7 @@ static void deliver(const struct sock *from, const struct inc_udp_send *send)
 	if (send->source)
 		d->from.sin_addr.s_addr = send->source;
 	d->to = send->to->sin_addr.s_addr;
+	d->tos = send->tos;
 	d->size = size;
 	d->step = send->segment_bytes ?: size;
 	s->queue[s->queued++] = d;
@@ -161,7 +163,8 @@ static int receive_udp(int fd, uint8_t *room, struct inc_datagram *out)
 					       .size = d->size,
 					       .step = d->step,
 					       .ifindex = LOOPBACK,
-					       .to = d->to};
+					       .to = d->to,
+					       .tos = d->tos};
 		free(s->queue[i]);
 	}
 	s->queued -= n;

@@ -11,10 +11,12 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include "hostlib/src/endpoint.h"
 #include "lib/base/clock.h"
 #include "lib/base/os.h"
+#include "lib/conf/comm_conf.h"
 #include "lib/proto/roce.h"
 #include "selftests/hostlib/soft_endpoint.h"
 
@@ -27,6 +29,7 @@ static unsigned int room;    /* number of packets that the send buffer accepts *
 static bool single;          /* the device cannot segment a send */
 static uint64_t receives_ns; /* time that each receive seems to take */
 static uint64_t ahead_ns;    /* time by which the process's clock is ahead of the kernel's */
+static uint8_t tos;          /* TOS byte that each send must have */
 
 static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
@@ -36,6 +39,8 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		return -EIO;
 	n = n < room ? n : room;
 	room -= n;
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(sends[i].tos, tos);
 	return inc_os_kernel.udp.send(fd, sends, n);
 }
 
@@ -62,7 +67,16 @@ static void replace_calls(void)
 static int restore_calls(void **state)
 {
 	inc_os = inc_os_kernel;
-	return 0;
+	tos = 0;
+	return unsetenv("INCCL_VERBS");
+}
+
+/* Gives the next endpoint a traffic class. Its contributions, ACKs and resent packets must have
+ * it. */
+static int set_class(void **state)
+{
+	tos = 106;
+	return setenv("INCCL_VERBS", "traffic_class=106", 1);
 }
 
 static struct inccl_endpoint *open_by_message(struct rc_peer *peer)
@@ -289,6 +303,32 @@ static void errors_name_the_transport(void **state)
 	assert_int_equal(strncmp(err.msg, "soft: payload 300: ", 19), 0);
 }
 
+/* A traffic class that a sender must not have, or no number, is refused with the variable's name.
+ */
+static void bad_classes(void **state)
+{
+	static const char *const bad[][2] = {
+		{"traffic_class=107",
+		 "INCCL_VERBS: traffic_class=107: want " INC_TRAFFIC_CLASS_TEXT},
+		{"traffic_class=255",
+		 "INCCL_VERBS: traffic_class=255: want a number from 0 to 254"},
+		{"traffic_class=x", "INCCL_VERBS: traffic_class=x: want a number from 0 to 254"},
+	};
+	const struct inccl_open_opts opts = {.addr = htonl(INADDR_LOOPBACK),
+					     .payload = 1024,
+					     .message_packets = 1,
+					     .log = no_log};
+	struct inccl_endpoint *ep;
+	struct inccl_own local;
+	struct inc_err err;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		setenv("INCCL_VERBS", bad[i][0], 1);
+		assert_int_equal(inccl_endpoint_open(&soft, &opts, &ep, &local, &err), -EINVAL);
+		assert_string_equal(err.msg, bad[i][1]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -297,6 +337,10 @@ int main(void)
 		cmocka_unit_test_teardown(slow_receive, restore_calls),
 		cmocka_unit_test(usable_queue_pairs),
 		cmocka_unit_test(errors_name_the_transport),
+		cmocka_unit_test_setup_teardown(rest_of_a_message, set_class, restore_calls),
+		cmocka_unit_test_setup_teardown(single_sends, set_class, restore_calls),
+		cmocka_unit_test_setup_teardown(slow_receive, set_class, restore_calls),
+		cmocka_unit_test_teardown(bad_classes, restore_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -188,6 +188,48 @@ static void test_settings(void **state)
 	comm_close(&fx);
 }
 
+/* Packets to a child have the class of the child's packets, without a mark of congestion, or the
+ * configured class. Partial sums have the class of the first child. */
+static void test_class(void **state)
+{
+	static const uint8_t given[] = {26 << 2, 10 << 2 | 3, 46 << 2 | 1};
+	static const uint8_t want[] = {26 << 2, 10 << 2 | 2, 8 << 2};
+	struct fake_channel_message m = {
+		.length = 4, .has_imm = true, .imm = OF(ALLREDUCE, INC_DTYPE_INT32)};
+	struct comm_fixture fx;
+	uint32_t i, fixed;
+
+	for (fixed = 0; fixed < 2; fixed++) {
+		comm_open_worker(&fx);
+		fx.conf = comm_conf(3, 2, true);
+		for (i = 0; i <= 3; i++) {
+			const struct inc_conn_conf *conn = &fx.conf.conn[i];
+
+			if (conn->up ? !fixed : conn->rank != 2)
+				continue;
+			fx.conf.conn[i].verbs.traffic_class = 8 << 2;
+			fx.conf.conn[i].verbs.has_traffic_class = true;
+			fx.conf.conn[i].has_verbs = true;
+		}
+		fx.n = 4;
+		fx.has_parent = true;
+		assert_int_equal(inc_term_worker_add(fx.w, &fx.conf, &fx.cm, NULL), 0);
+		assert_int_equal(inc_term_worker_start_comm(fx.w, fx.cm, NULL), 0);
+		for (i = 0; i <= 3; i++) {
+			if (comm_is_parent(&fx, i))
+				continue;
+			m.tos = given[fx.conf.conn[i].rank];
+			assert_true(fake_channel_give(comm_qpn(&fx, i), &m));
+		}
+		comm_turn(&fx);
+		for (i = 0; i <= 3; i++)
+			assert_int_equal(fake_channel_state(comm_qpn(&fx, i)).verbs.traffic_class,
+					 comm_is_parent(&fx, i) ? (fixed ? 8 << 2 : want[0])
+								: want[fx.conf.conn[i].rank]);
+		comm_close(&fx);
+	}
+}
+
 /* A host that is not in the partition of the port's P_Key is refused, because devices would drop
  * the packets without a report. Another switch has a setting of its own, which is not known here.
  */
@@ -224,7 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_form),         cmocka_unit_test(test_other_form),
 		cmocka_unit_test(test_other_answer), cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_partition),
+		cmocka_unit_test(test_class),        cmocka_unit_test(test_partition),
 	};
 
 	return cmocka_run_group_tests_name("term form", tests, NULL, NULL);

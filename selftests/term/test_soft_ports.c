@@ -288,6 +288,41 @@ static void traffic_classes(void **state)
 	close_worker(&w);
 }
 
+/* Results and NAKs to a child have the class of the child's own packets from the first one on, and
+ * ECT(0) instead of a mark of congestion. A configured class stays. */
+static void mirrored_classes(void **state)
+{
+	static const uint8_t given[CHILDREN] = {104, 40, [3] = 0xbb, [5] = 0xb9, [7] = 3};
+	static const uint8_t want[CHILDREN] = {104, 8, [3] = 0xba, [5] = 0xb9, [7] = 2};
+	const int on = 1;
+	struct fixture w;
+	uint32_t i;
+	int tos;
+
+	open_worker(&w);
+	w.conf.conn[1].verbs.traffic_class = 8;
+	w.conf.conn[1].verbs.has_traffic_class = w.conf.conn[1].has_verbs = true;
+	for (i = 0; i < CHILDREN; i++) {
+		tos = given[i];
+		assert_int_equal(setsockopt(w.peer[i].fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos)),
+				 0);
+		assert_int_equal(setsockopt(w.peer[i].fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on)),
+				 0);
+	}
+	add(&w);
+	give_all(&w, 0, PACKETS);
+	turn(&w);
+	for (i = 0; i < CHILDREN; i++) {
+		assert_int_equal(tos_of_next(&w.peer[i]), want[i]);
+		assert_true(has_result(&w, i, PACKETS, PACKETS));
+		give(&w, i, 2, PACKETS);
+	}
+	turn(&w);
+	for (i = 0; i < CHILDREN; i++)
+		assert_int_equal(tos_of_next(&w.peer[i]), want[i]);
+	close_worker(&w);
+}
+
 /* The kernel refuses what goes to one child. The others have their results in the same turn, and
  * the child's channel goes on. */
 static void unreachable(void **state)
@@ -405,7 +440,7 @@ int main(void)
 		cmocka_unit_test(one_socket),      cmocka_unit_test(unreachable),
 		cmocka_unit_test(cannot_segment),  cmocka_unit_test(addresses),
 		cmocka_unit_test(foreign_address), cmocka_unit_test(port_in_use),
-		cmocka_unit_test(traffic_classes),
+		cmocka_unit_test(traffic_classes), cmocka_unit_test(mirrored_classes),
 	};
 
 	return cmocka_run_group_tests_name("soft ports", tests, NULL, NULL);

@@ -248,6 +248,7 @@ static int open_channel(struct comm_end *end, struct inc_err *err)
 		.se = conn->up && network,
 		.peer_se = se_of(conn, network),
 		.verbs = &verbs,
+		.class_seen = comm_on_class,
 		.memory = &first_of_device(end)->memory,
 		.what = comm_what(end, what),
 		.ctx = end,

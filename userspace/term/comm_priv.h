@@ -63,4 +63,9 @@ struct inc_term_comm {
 #define COMM_WHAT 64
 const char *comm_what(const struct comm_end *end, char buf[COMM_WHAT]);
 
+/* Receives the TOS byte of a peer's packets, which has changed. ctx: the end. The class of a
+ * child's packets is that of what is sent to the child. The first child's is also that of partial
+ * sums, as in passthrough mode. */
+void comm_on_class(void *ctx, uint8_t tos);
+
 #endif

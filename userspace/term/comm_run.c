@@ -5,6 +5,7 @@
 #include <string.h>
 #include "lib/conf/messages.h"
 #include "lib/proto/desc.h"
+#include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
 #include "userspace/term/comm_priv.h"
 
@@ -170,6 +171,28 @@ static void on_sent(void *ctx)
 
 	inc_term_sent(end->cm->node, end->peer, end->acknowledged++);
 	act(end->cm);
+}
+
+/* Sets the class of what is sent to a peer, unless it is configured or the device has its own. */
+static void set_class(struct comm_end *end, uint8_t tos)
+{
+	if (!end->ch || end->conf.verbs.has_traffic_class || !end->dev->ops->set_class)
+		return;
+	end->dev->ops->set_class(end->ch, tos);
+	end->verbs.traffic_class = tos;
+	end->verbs.has_traffic_class = true;
+}
+
+void comm_on_class(void *ctx, uint8_t tos)
+{
+	struct comm_end *end = ctx;
+	struct inc_term_comm *cm = end->cm;
+
+	if (end->conf.up)
+		return;
+	set_class(end, inc_tos_mirrored(tos));
+	if (!end->peer && cm->n_children < cm->n_ends)
+		set_class(&cm->end[cm->n_children], inc_tos_mirrored(tos));
 }
 
 static void on_lost(void *ctx, const struct inc_channel_loss *loss)
