@@ -8,6 +8,7 @@
 #include "cluster.h"
 #include "collective.h"
 #include "hostlib/src/internal.h"
+#include "lib/base/opt.h"
 #include "lib/base/os.h"
 #include "network.h"
 #include "process.h"
@@ -278,7 +279,7 @@ static int create(struct work *w)
 	opts.error_size = sizeof(w->rank->error);
 	/* the kernel's userfaultfd, which watches registrations that are stored, is not simulated
 	 */
-	opts.verbs = "cache_mib=0";
+	opts.verbs = "cache_mib=0,traffic_class=" INC_STR(NETWORK_CLASS);
 	inccl_channel_part_bytes = CHANNEL_PART_BYTES;
 	if (rdma_has(&w->rank->process))
 		opts.transport = INCCL_TRANSPORT_VERBS;

@@ -9,6 +9,7 @@
 #include "hostlib/src/endpoint.h"
 #include "lib/base/datagram.h"
 #include "lib/channel/soft_priv.h"
+#include "lib/proto/frame.h"
 #include "network.h"
 #include "process.h"
 #include "selftests/unit/frame.h"
@@ -27,6 +28,7 @@ struct datagram {
 	enum host_from sender;
 	struct sockaddr_in from;
 	uint32_t to;
+	uint8_t tos;
 	size_t size;
 	uint8_t bytes[WIRE_FRAME_MOST];
 };
@@ -124,7 +126,7 @@ static void forget(void *arg)
 /* --- sending --- */
 
 static void send_packet(const struct sock *s, const struct host *host, const struct sockaddr_in *to,
-			const uint8_t *packet, size_t size, uint16_t id)
+			const uint8_t *packet, size_t size, uint16_t id, uint8_t tos)
 {
 	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
 
@@ -136,6 +138,7 @@ static void send_packet(const struct sock *s, const struct host *host, const str
 	memcpy(frame + 6, host->mac, 6);
 	put16(frame + 12, 0x0800);
 	ip[0] = 0x45;
+	ip[1] = tos;
 	put16(ip + 2, INC_IP_LEN + INC_UDP_LEN + size);
 	put16(ip + 4, id);
 	put16(ip + 6, 0x4000);
@@ -233,7 +236,7 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		step = sends[i].segment_bytes ?: size;
 		for (at = 0, id = 0; at < size; at += step)
 			send_packet(s, host, sends[i].to, bytes + at,
-				    size - at < step ? size - at : step, id++);
+				    size - at < step ? size - at : step, id++, sends[i].tos);
 	}
 	return (int)i;
 }
@@ -356,7 +359,8 @@ static int receive_udp(int fd, uint8_t *room, struct inc_datagram *datagrams)
 						       .size = d->size,
 						       .step = d->size,
 						       .ifindex = d->ifindex ?: LOOPBACK,
-						       .to = d->to};
+						       .to = d->to,
+						       .tos = d->tos};
 	}
 	if (n && !s->first)
 		sim_require(recv(fd, &(char){0}, 1, 0) == 1, "a socket has lost its byte");
@@ -398,6 +402,26 @@ void host_receive(void *arg, const uint8_t *frame, size_t len)
 		host_take(host, frame, len, host->ifindex, HOST_FROM_PEER);
 }
 
+static bool any_device(void)
+{
+	for (unsigned int i = 0; i < n_hosts; i++)
+		if (hosts[i]->rdma)
+			return true;
+	return false;
+}
+
+/* Contributions, partial sums and results have the class of the ranks' packets. An ACK or NAK may
+ * come before the switch has received a packet of its receiver. */
+static void check_class(const struct host *host, const uint8_t *frame)
+{
+	const uint8_t tos = frame[FRAME_IP + 1];
+
+	sim_require(frame[FRAME_BTH] == INC_OP_ACK || any_device() ||
+			    (tos & ~INC_ECN_MASK) == (NETWORK_CLASS & ~INC_ECN_MASK),
+		    "%s: a packet of opcode %u has the TOS byte %#x", host->process.name,
+		    frame[FRAME_BTH], tos);
+}
+
 void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int ifindex,
 	       enum host_from sender)
 {
@@ -409,6 +433,8 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	s = find(host, get16(frame + FRAME_UDP + 2));
 	if (!s || s->queued == s->room)
 		return;
+	if (sender == HOST_FROM_PEER)
+		check_class(host, frame);
 	d = idle;
 	if (d)
 		idle = d->next;
@@ -422,6 +448,7 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 				       .sin_port = htons(get16(frame + FRAME_UDP))};
 	memcpy(&d->from.sin_addr, frame + FRAME_IP + 12, 4);
 	d->to = host->addr;
+	d->tos = frame[FRAME_IP + 1];
 	d->size = get16(frame + FRAME_UDP + 4) - INC_UDP_LEN;
 	memcpy(d->bytes, frame + FRAME_BTH, d->size);
 	*s->last = d;

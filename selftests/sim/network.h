@@ -14,10 +14,14 @@
 
 /*
  * wire.c: cables, with one object for each direction. Until the faults end, frames arrive late, out
- * of order, twice, damaged or not at all, as the seed decides. After that a cable has no faults.
+ * of order, twice, damaged or not at all, as the seed decides. Some have a mark of congestion
+ * (ECN). After that a cable has no faults.
  */
 
 #define WIRE_FRAME_MOST 4400
+/* TOS byte of all packets of ranks: DSCP 26, ECT(0). Where no device has its own class, switches
+ * send their results and partial sums with this one. */
+#define NETWORK_CLASS 106
 
 typedef void (*wire_fn)(void *arg, const uint8_t *frame, size_t len);
 

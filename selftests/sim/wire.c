@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/proto/frame.h"
 #include "network.h"
 #include "selftests/unit/frame.h"
 #include "sim.h"
@@ -114,6 +115,19 @@ static void damage(struct passage *p)
 	note(p->wire, "damaged", p->frame, p->len, p->has_address);
 }
 
+/* Marks some frames of a sender that announces ECN, as a router with a long queue does. */
+static void mark(struct passage *p)
+{
+	uint8_t *ip = p->frame + FRAME_IP;
+
+	if (p->len < FRAME_EXT || get16(p->frame + 12) != 0x0800 || ip[0] != 0x45 ||
+	    !(ip[1] & INC_ECN_MASK) || (get24(p->frame + FRAME_BTH + 9) & 3) != 1)
+		return;
+	ip[1] |= INC_ECN_CE;
+	put16(ip + 10, 0);
+	put16(ip + 10, ~frame_sum16(ip, INC_IP_LEN, 0));
+}
+
 static bool is_lost(struct wire *wire)
 {
 	if (sim_now_ns() >= wire->cut_from_ns && sim_now_ns() < wire->cut_to_ns)
@@ -146,6 +160,8 @@ static void pass(struct wire *wire, const uint8_t *frame, size_t len, bool fault
 	p->len = len;
 	p->has_address = has_address(frame, len);
 	memcpy(p->frame, frame, len);
+	if (faulty)
+		mark(p);
 	if (faulty && sim_chance(wire->damaged))
 		damage(p);
 	at_ns = sim_now_ns() + wire->delay_ns + sim_between(0, wire->jitter_ns);
@@ -188,6 +204,9 @@ void wire_send(struct wire *wire, const uint8_t *frame, size_t len)
 	const bool faulty = sim_faults();
 
 	sim_figures.packets++;
+	sim_require(len < FRAME_UDP || get16(frame + 12) != 0x0800 ||
+			    (frame[FRAME_IP + 1] & INC_ECN_MASK) != INC_ECN_CE,
+		    "%s: a frame is sent with a mark of congestion", wire->name);
 	do_due();
 	if (wire->tap)
 		wire->tap(wire->tap_arg, frame, len);
