@@ -99,6 +99,9 @@ struct lab {
 	unsigned int n_nodes;
 	struct lab_link *links; /* the cables, which are known only while the lab is made; owned */
 	unsigned int n_links;
+	/* connection to the controller for the questions that wait for switches, only while the lab
+	 * is made */
+	struct lab_line *line;
 };
 
 /* Set by the handler of SIGINT, SIGTERM and SIGHUP while a lab is being made. */
@@ -175,9 +178,6 @@ void lab_find_program(const char *name, char path[PATH_MAX]);
  * programs. size: number of ranks. */
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job);
-/* Runs a program to its end, with text as its input. If it fails, returns -EIO with the end of its
- * output. */
-int lab_command(char *const argv[], const char *text, struct inc_err *err);
 /* Moves a new child process into a namespace for good. Returns -errno on failure. */
 int lab_join(const char *netns);
 /* Moves this thread into a namespace and returns a descriptor of the old one, with which

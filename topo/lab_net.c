@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,9 @@
 #include <unistd.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <linux/ethtool.h>
 #include <linux/if_bridge.h>
 #include <linux/sockios.h>
@@ -21,6 +24,85 @@
 #include "lib/base/opt.h"
 #include "lib/net/hostport.h"
 #include "topo/lab.h"
+
+/* Reads the end of a file, and makes one line of it. */
+static void tail(int fd, char *out, size_t size)
+{
+	off_t end = lseek(fd, 0, SEEK_END);
+	ssize_t n;
+
+	out[0] = 0;
+	if (end <= 0)
+		return;
+	n = pread(fd, out, size - 1, end > (off_t)size - 1 ? end - (off_t)size + 1 : 0);
+	if (n < 0)
+		n = 0;
+	while (n && (out[n - 1] == '\n' || out[n - 1] == ' '))
+		n--;
+	out[n] = 0;
+	for (ssize_t i = 0; i < n; i++)
+		if (out[i] == '\n')
+			out[i] = ';';
+}
+
+/* Starts a helper program whose input and output are these files. Returns 0 or an errno code. It
+ * does not fork, because a copy of the page tables of inc-lab costs more than a helper's work. */
+static int spawn(char *const argv[], int in, int out, pid_t *pid)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	int ret = posix_spawn_file_actions_init(&files);
+
+	if (ret)
+		return ret;
+	ret = posix_spawnattr_init(&attributes);
+	if (ret)
+		goto out;
+	/* the helper program gets a process group of its own, so that Ctrl-C reaches only inc-lab,
+	 * which then undoes the lab */
+	ret = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP)
+		      ?: posix_spawn_file_actions_adddup2(&files, in, 0)
+		      ?: posix_spawn_file_actions_adddup2(&files, out, 1)
+		      ?: posix_spawn_file_actions_adddup2(&files, out, 2)
+		      ?: posix_spawnp(pid, argv[0], &files, &attributes, argv, environ);
+	posix_spawnattr_destroy(&attributes);
+out:
+	posix_spawn_file_actions_destroy(&files);
+	return ret;
+}
+
+/* Runs a program to its end, with text as its input. If it fails, returns -EIO with the end of its
+ * output. */
+static int run_command(char *const argv[], const char *text, struct inc_err *err)
+{
+	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+	char words[300];
+	int status, ret = 0;
+	pid_t pid;
+
+	if (in < 0 || out < 0 || write(in, text, strlen(text)) != (ssize_t)strlen(text)) {
+		ret = inc_err_set(err, errno, "memfd: %s", strerror(errno));
+		goto out;
+	}
+	lseek(in, 0, SEEK_SET);
+	ret = spawn(argv, in, out, &pid);
+	if (ret) {
+		ret = inc_err_set(err, ret, "%s: %s", argv[0], strerror(ret));
+		goto out;
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
+		tail(out, words, sizeof(words));
+		ret = inc_err_set(err, EIO, "%s failed: %s", argv[0], words);
+	}
+out:
+	if (in >= 0)
+		close(in);
+	if (out >= 0)
+		close(out);
+	return ret;
+}
 
 /* A growing text of commands for ip(8), which runs them at once. */
 struct batch {
@@ -43,7 +125,7 @@ static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 	int ret;
 
 	fclose(b->f);
-	ret = lab_command(netns ? in_ns : here, b->text, err);
+	ret = run_command(netns ? in_ns : here, b->text, err);
 	free(b->text);
 	return ret;
 }
@@ -300,20 +382,21 @@ bool lab_netns_exists(const char *netns)
 	return !access(path, F_OK);
 }
 
-/* Makes the namespaces one by one, so that after a failure it is known which ones belong to the
- * lab. */
+/* The lab owns every namespace that exists afterwards, also if this fails, because the caller holds
+ * the lock of the names and has seen that none of them existed. */
 int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 {
-	for (unsigned int i = 0; i < lab->n_nodes; i++) {
-		char *argv[] = {"ip", "netns", "add", lab->nodes[i].netns, NULL};
-		int ret = lab_interrupted ? inc_err_set(err, EINTR, "interrupted")
-					  : lab_command(argv, "", err);
+	struct batch b;
+	int ret = lab_interrupted ? inc_err_set(err, EINTR, "interrupted") : batch_open(&b, err);
 
-		if (ret)
-			return ret;
-		lab->nodes[i].netns_made = true;
-	}
-	return 0;
+	if (ret)
+		return ret;
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		fprintf(b.f, "netns add %s\n", lab->nodes[i].netns);
+	ret = batch_run(&b, NULL, err);
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		lab->nodes[i].netns_made = lab_netns_exists(lab->nodes[i].netns);
+	return ret;
 }
 
 /* Turns GRO on at an end to which a switch redirects frames. That is the end of a host or bridge,
@@ -366,24 +449,30 @@ int lab_net_forwards(const struct lab_node *bridge, struct inc_err *err)
 			"sh", "-c",    script, INC_STR(BR_STATE_FORWARDING),
 			NULL};
 
-	return lab_command(argv, "", err);
+	return run_command(argv, "", err);
 }
 
 unsigned int lab_net_down(const struct lab *lab)
 {
+	/* ip goes on after a namespace that it cannot remove */
+	char *argv[] = {"ip", "-force", "-batch", "-", NULL};
 	unsigned int left = 0;
 	struct inc_err err;
+	struct batch b;
 
-	for (unsigned int i = 0; i < lab->n_nodes; i++) {
-		const char *netns = lab->nodes[i].netns;
-		char *argv[] = {"ip", "netns", "del", (char *)netns, NULL};
-
-		if (!lab->nodes[i].netns_made || !lab_netns_exists(netns))
-			continue;
-		if (lab_command(argv, "", &err))
-			inc_warn("%s", err.msg);
-		left += lab_netns_exists(netns);
+	if (batch_open(&b, &err)) {
+		inc_warn("%s", err.msg);
+		return 1;
 	}
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		if (lab->nodes[i].netns_made && lab_netns_exists(lab->nodes[i].netns))
+			fprintf(b.f, "netns del %s\n", lab->nodes[i].netns);
+	fclose(b.f);
+	if (b.len && run_command(argv, b.text, &err))
+		inc_warn("%s", err.msg);
+	free(b.text);
+	for (unsigned int i = 0; i < lab->n_nodes; i++)
+		left += lab->nodes[i].netns_made && lab_netns_exists(lab->nodes[i].netns);
 	return left;
 }
 
@@ -433,7 +522,7 @@ static int port_threaded(const char *netns, const char *ifname, int cpu, struct 
 
 	snprintf(path, sizeof(path), "/sys/class/net/%s/threaded", ifname);
 	n_before = napi_threads(ifname, before, 1024);
-	ret = lab_command(argv, "", err);
+	ret = run_command(argv, "", err);
 	if (ret || cpu < 0)
 		return ret;
 	CPU_ZERO(&set);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs helper programs to their end, starts daemons in namespaces and programs on one node or under
- * an MPI, sets the environment of programs, and ends processes. */
+/* Starts daemons in namespaces and programs on one node or under an MPI, sets the environment of
+ * programs, and ends processes. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -129,68 +128,6 @@ void lab_leave(int fd)
 		/* end the program, because every later step would change the wrong namespace */
 		abort();
 	close(fd);
-}
-
-/* Reads the end of a file, and makes one line of it. */
-static void tail(int fd, char *out, size_t size)
-{
-	off_t end = lseek(fd, 0, SEEK_END);
-	ssize_t n;
-
-	out[0] = 0;
-	if (end <= 0)
-		return;
-	n = pread(fd, out, size - 1, end > (off_t)size - 1 ? end - (off_t)size + 1 : 0);
-	if (n < 0)
-		n = 0;
-	while (n && (out[n - 1] == '\n' || out[n - 1] == ' '))
-		n--;
-	out[n] = 0;
-	for (ssize_t i = 0; i < n; i++)
-		if (out[i] == '\n')
-			out[i] = ';';
-}
-
-int lab_command(char *const argv[], const char *text, struct inc_err *err)
-{
-	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
-	char words[300];
-	int status, ret = 0;
-	pid_t pid;
-
-	if (in < 0 || out < 0 || write(in, text, strlen(text)) != (ssize_t)strlen(text)) {
-		ret = inc_err_set(err, errno, "memfd: %s", strerror(errno));
-		goto out;
-	}
-	lseek(in, 0, SEEK_SET);
-	pid = fork();
-	if (pid < 0) {
-		ret = inc_err_set(err, errno, "fork: %s", strerror(errno));
-		goto out;
-	}
-	if (!pid) {
-		/* the helper program gets a process group of its own, so that Ctrl-C reaches only
-		 * inc-lab, which then undoes the lab */
-		setpgid(0, 0);
-		dup2(in, 0);
-		dup2(out, 1);
-		dup2(out, 2);
-		execvp(argv[0], argv);
-		fprintf(stderr, "%s: %s\n", argv[0], strerror(errno));
-		_exit(127);
-	}
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
-		tail(out, words, sizeof(words));
-		ret = inc_err_set(err, EIO, "%s failed: %s", argv[0], words);
-	}
-out:
-	if (in >= 0)
-		close(in);
-	if (out >= 0)
-		close(out);
-	return ret;
 }
 
 int lab_be_mpi_host(const struct lab_node *host, bool no_switch)

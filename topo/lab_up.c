@@ -27,6 +27,13 @@
 #define ASK_LIMIT_S    5
 #define MAX_ARGS       256
 
+/* A connection to the controller, on which one question follows another. */
+struct lab_line {
+	struct inc_stream stream;
+	struct inc_lines lines;
+	bool open;
+};
+
 /* Connects to the controller's port for members, from inside the controller's namespace. */
 static int connect_member_port(const struct lab *lab)
 {
@@ -73,46 +80,68 @@ static int open_stream(const struct lab *lab, struct inc_stream *stream, uint64_
 
 /* Sends a question to the controller and returns the answer. Returns NULL, with the reason in why,
  * if there is none. */
-static json_t *exchange(struct inc_stream *stream, const char *what, uint64_t deadline_ns,
+static json_t *exchange(struct lab_line *line, const char *what, uint64_t deadline_ns,
 			struct inc_err *why)
 {
-	struct inc_lines lines = {.max_line = INC_ANSWER_MAX};
 	json_t *answer = NULL;
 	char question[128];
 	int ret;
 
 	snprintf(question, sizeof(question), "{\"type\":\"A\",\"what\":\"%s\"}\n", what);
-	ret = inc_stream_send(stream, question, strlen(question), deadline_ns);
+	ret = inc_stream_send(&line->stream, question, strlen(question), deadline_ns);
 	if (ret)
 		inc_err_set(why, -ret, "%s", strerror(-ret));
 	else
-		answer = inc_stream_next(stream, &lines, deadline_ns, why);
-	inc_lines_free(&lines);
+		answer = inc_stream_next(&line->stream, &line->lines, deadline_ns, why);
 	return answer;
 }
 
-int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err)
+static void hang_up(struct lab_line *line)
+{
+	if (!line->open)
+		return;
+	inc_stream_close(&line->stream);
+	inc_lines_free(&line->lines);
+	line->open = false;
+}
+
+/* Asks on a line, which this connects first if it is not open. A line stays open for the next
+ * question, unless this one gets no answer. */
+static int ask_on(const struct lab *lab, struct lab_line *line, const char *what, json_t **data,
+		  struct inc_err *err)
 {
 	const uint64_t deadline_ns = inc_now_ns() + ASK_LIMIT_S * INC_NSEC_PER_SEC;
-	struct inc_stream stream;
 	struct inc_err why;
 	json_t *answer;
 	int ret;
 
 	*data = NULL;
-	ret = open_stream(lab, &stream, deadline_ns, &why);
-	if (ret)
-		return inc_err_set(err, -ret, "controller: %s", why.msg);
-	answer = exchange(&stream, what, deadline_ns, &why);
-	inc_stream_close(&stream);
+	if (!line->open) {
+		ret = open_stream(lab, &line->stream, deadline_ns, &why);
+		if (ret)
+			return inc_err_set(err, -ret, "controller: %s", why.msg);
+		line->lines = (struct inc_lines){.max_line = INC_ANSWER_MAX};
+		line->open = true;
+	}
+	answer = exchange(line, what, deadline_ns, &why);
 	*data = json_incref(json_object_get(answer, "data"));
 	if (answer && !*data)
 		inc_err_set(&why, EPROTO, "%s",
 			    json_string_value(json_object_get(answer, "message")) ?: "no data");
 	json_decref(answer);
-	return *data ? 0
-		     : inc_err_set(err, EPROTO, "controller: no answer to '%s' (%s)", what,
-				   why.msg);
+	if (*data)
+		return 0;
+	hang_up(line);
+	return inc_err_set(err, EPROTO, "controller: no answer to '%s' (%s)", what, why.msg);
+}
+
+int lab_ask(const struct lab *lab, const char *what, json_t **data, struct inc_err *err)
+{
+	struct lab_line line = {};
+	int ret = ask_on(lab, &line, what, data, err);
+
+	hang_up(&line);
+	return ret;
 }
 
 /* The next functions are conditions for wait_ready(), one for each role of a node. They return 0,
@@ -138,7 +167,7 @@ static int wire_ready(struct lab *lab, struct lab_node *node, struct inc_err *wh
 static int controller_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	json_t *data;
-	int ret = lab_ask(lab, "switches", &data, why);
+	int ret = ask_on(lab, lab->line, "switches", &data, why);
 
 	json_decref(data);
 	return ret;
@@ -147,7 +176,7 @@ static int controller_ready(struct lab *lab, struct lab_node *node, struct inc_e
 static int switch_ready(struct lab *lab, struct lab_node *node, struct inc_err *why)
 {
 	json_t *data, *sw;
-	int ret = lab_ask(lab, "switches", &data, why);
+	int ret = ask_on(lab, lab->line, "switches", &data, why);
 	size_t i;
 
 	if (!ret)
@@ -420,8 +449,10 @@ static int take_names(struct lab *lab, const struct lab_up_options *options, boo
 
 static int make(struct lab *lab, const struct lab_up_options *options, struct inc_err *err)
 {
+	struct lab_line line = {};
 	int ret = lab_net_up(lab, options->queues, err);
 
+	lab->line = &line;
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_WIRE)
 			ret = start_wire(lab, &lab->nodes[i], err);
@@ -436,6 +467,8 @@ static int make(struct lab *lab, const struct lab_up_options *options, struct in
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_SWITCH)
 			ret = wait_ready(lab, &lab->nodes[i], switch_ready, err);
+	hang_up(&line);
+	lab->line = NULL;
 	for (unsigned int i = 0; i < lab->n_nodes && !ret; i++)
 		if (lab->nodes[i].role == LAB_BRIDGE)
 			ret = wait_ready(lab, &lab->nodes[i], bridge_ready, err);
