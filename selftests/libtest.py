@@ -338,8 +338,8 @@ class Lab(Daemons):
     def __enter__(self):
         command(self.program, "up", self.topology, "--name", self.name, *self.up_args, timeout=180, env=self.env)
         try:
-            self.state = json.loads(
-                command(self.program, "status", "--name", self.name, "--json").out)
+            with open(f"/run/inc-lab/{self.name}.json", encoding="utf-8") as f:
+                self.state = json.load(f)
             self.hosts = [n for n in self.state["nodes"] if n["role"] == "host"]
             self.switches = [n for n in self.state["nodes"] if n["role"] == "switch"]
         except BaseException:
