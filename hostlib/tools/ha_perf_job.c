@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <time.h>
 #include "lib/base/clock.h"
+#include "lib/base/numbers.h"
 #include "lib/base/thread.h"
 #include "hostlib/tools/ha_perf.h"
 
@@ -107,20 +108,25 @@ static int exchange_handles(struct ha_perf *perf)
 	return err;
 }
 
-/* NCCL's proxy thread calls sched_yield() between its polls. Nothing has arrived for IDLE_NS while
- * a path fails over, or while another rank starts. Then the poll sleeps, because the ranks, the
- * plugin's threads and the network of a small machine need its CPUs. */
-#define IDLE_NS INC_NSEC_PER_MSEC
-#define NAP_NS  (50 * INC_NSEC_PER_USEC)
+/* NCCL's proxy thread calls sched_yield() between its polls. Nothing has arrived for IDLE_NS on a
+ * slow link, while a path fails over, or while another rank starts. Then the poll sleeps, because
+ * the ranks, the plugin's threads and the network of a small machine need its CPUs. It sleeps for a
+ * part of the time that it has waited, so that measured times are hardly longer. */
+#define IDLE_NS      (200 * INC_NSEC_PER_USEC)
+#define NAP_MAX_NS   (500 * INC_NSEC_PER_USEC)
+#define NAP_FRACTION 8
 
 void ha_perf_give_way(const struct ha_perf *perf)
 {
-	static const struct timespec nap = {.tv_nsec = NAP_NS};
+	const uint64_t idle_ns = inc_now_ns() - perf->moved_at_ns;
+	struct timespec nap;
 
-	if (inc_now_ns() - perf->moved_at_ns < IDLE_NS)
+	if (idle_ns < IDLE_NS) {
 		sched_yield();
-	else
-		nanosleep(&nap, NULL);
+		return;
+	}
+	nap = inc_timespec_of_ns(inc_min64(idle_ns / NAP_FRACTION, NAP_MAX_NS));
+	nanosleep(&nap, NULL);
 }
 
 int ha_perf_check_progress(struct ha_perf *perf, const char *what, uint64_t grace_ns)
