@@ -111,7 +111,8 @@ struct inccl_result {
 /* How another rank has answered the questions about one collective. */
 struct inccl_asked {
 	bool answered;
-	bool had; /* INCCL_HAS_HAD */
+	bool had;       /* INCCL_HAS_HAD */
+	bool was_short; /* it had a result, and gave less than was asked for */
 	/* time of the first question without an answer, on the clock `awake`; 0: none */
 	uint64_t silent_at_ns;
 };
@@ -137,7 +138,9 @@ struct inccl_fallback {
 	size_t copy_bytes;
 	char reason[600];
 	char text[64];
-	bool is_gone; /* a rank is gone, which the reason names; changes under the lock */
+	/* A rank is gone, or has made other calls, and the reason names it. So this rank has failed
+	 * for ever. It changes under the lock. */
+	bool is_gone;
 	struct inccl_asked *asked; /* of each rank */
 	/* the clock of the time limits, and of the times below */
 	struct inc_awake awake;
@@ -161,7 +164,8 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
  * result, or -1. That rank is asked first, because a rank that is asked gives the collective up.
  * Returns 1 if one had the result, of which
  * `bytes` are at `to` then. Returns 0 if all have given the collective up. Returns -ECONNRESET if a
- * rank is gone, and none of the others has the result.
+ * rank is gone, and none of the others has the result; or -EPROTO if a rank has a shorter result,
+ * or has gone on without one.
  */
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
 			   size_t bytes);

@@ -38,7 +38,7 @@
 struct card {
 	uint8_t token[16];          /* rank 0's counts */
 	struct sockaddr_storage at; /* where the rank listens */
-	uint64_t keep_bytes;        /* must be the same on all ranks */
+	char options[TEXT_BYTES];   /* those that must be the same on all ranks */
 	uint32_t error;             /* errno, if this rank cannot take part */
 	char text[TEXT_BYTES];
 };
@@ -368,11 +368,10 @@ static int exchange(struct inccl_peers *peers, const struct inccl_fallback_opts 
 					   card->text);
 	}
 	for (int i = 1; i < peers->ranks; i++)
-		if (peers->cards[i].keep_bytes != peers->cards[0].keep_bytes)
-			return inc_err_set(err, EINVAL,
-					   "keep_bytes: rank %d has %llu, and rank 0 has %llu", i,
-					   (unsigned long long)peers->cards[i].keep_bytes,
-					   (unsigned long long)peers->cards[0].keep_bytes);
+		if (strncmp(peers->cards[i].options, peers->cards[0].options, TEXT_BYTES))
+			return inc_err_set(err, EINVAL, "rank %d has %.*s, and rank 0 has %.*s", i,
+					   TEXT_BYTES - 1, peers->cards[i].options, TEXT_BYTES - 1,
+					   peers->cards[0].options);
 	if (!peers->ready)
 		memcpy(peers->token, peers->cards[0].token, sizeof(peers->token));
 	__atomic_store_n(&peers->ready, true, __ATOMIC_RELEASE);
@@ -443,7 +442,7 @@ int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_f
 		     struct inc_err *err)
 {
 	struct inccl_peers *peers = peers_new(comm->group->world_size);
-	struct card card = {.keep_bytes = opts->keep_bytes};
+	struct card card = {.error = 0};
 	int ret = early;
 
 	/* without memory for the others' cards this rank cannot take part in gather() */
@@ -451,6 +450,8 @@ int inccl_peers_open(const struct inccl_communicator *comm, const struct inccl_f
 		return inc_err_set(err, ENOMEM, "%s", strerror(ENOMEM));
 	peers->answer = fn;
 	peers->arg = arg;
+	snprintf(card.options, sizeof(card.options), "keep_bytes %zu and leave_early %d",
+		 opts->keep_bytes, !!opts->leave_early);
 	/* also without a descriptor, because inccl_peers_close() takes it from the list */
 	ret = enlist(peers) ?: ret;
 	ret = ret ?: begin(peers, comm, opts, &card, err);

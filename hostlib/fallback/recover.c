@@ -283,7 +283,35 @@ static int unknown(struct inccl_fallback *f, int rank, const char *what)
 	return -ECONNRESET;
 }
 
-/* Asks one rank. Returns 1 if the result is at `to`, 0, or an error if the rank will never answer.
+/* Notes that ranks have made different calls, which the framework cannot repeat either. */
+static int defect(struct inccl_fallback *f, int rank, const char *what)
+{
+	snprintf(f->reason, sizeof(f->reason), "rank %d %s", rank, what);
+	pthread_mutex_lock(&f->lock);
+	f->is_gone = true;
+	pthread_mutex_unlock(&f->lock);
+	return -EPROTO;
+}
+
+/* Copies the result from a rank that has said that it has one. Returns like ask_one(). */
+static int fetch_announced(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to,
+			   size_t bytes)
+{
+	struct inccl_asked *asked = &f->asked[rank];
+	const int ret = fetch(f, rank, number, to, bytes);
+
+	if (ret != -ENODATA)
+		return !ret;
+	/* The rank may have gone on meanwhile, which its next answer says. */
+	if (!asked->was_short) {
+		asked->was_short = true;
+		return 0;
+	}
+	asked->answered = true;
+	return defect(f, rank, "has a shorter result of the collective");
+}
+
+/* Asks one rank. Returns 1 if the result is at `to`, 0, or an error if the rank will never give it.
  * asked->answered becomes true unless the rank must be asked again. */
 static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
 {
@@ -294,7 +322,7 @@ static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t 
 
 	ret = inccl_peers_ask(f->peers, rank, &question, &reply, NULL, INCCL_PEERS_ASK_MS);
 	if (!ret && reply.has == INCCL_HAS_RESULT)
-		return !fetch(f, rank, number, to, bytes);
+		return fetch_announced(f, rank, number, to, bytes);
 	asked->answered = !ret;
 	asked->had = !ret && reply.has == INCCL_HAS_HAD;
 	if (!is_gone(f, asked, ret))
@@ -332,13 +360,11 @@ static int ask_ranks(struct inccl_fallback *f, int from, int end, uint64_t numbe
  * ended. */
 static int none(struct inccl_fallback *f)
 {
-	for (int r = 0; r < f->ranks; r++) {
-		if (!f->asked[r].had)
-			continue;
-		snprintf(f->reason, sizeof(f->reason),
-			 "rank %d had the result of the collective, and has gone on without it", r);
-		return -EPROTO;
-	}
+	for (int r = 0; r < f->ranks; r++)
+		if (f->asked[r].had)
+			return defect(
+				f, r,
+				"had the result of the collective, and has gone on without it");
 	return 0;
 }
 

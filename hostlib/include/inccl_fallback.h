@@ -142,6 +142,7 @@ int inccl_fallback_destroy(struct inccl_fallback *fallback);
  * -EINVAL	The call has no meaning; nothing was sent.
  * -ECONNRESET	A rank is gone, so it is not known whether it had the result. The reason names it.
  *		The only use of the object is then inccl_fallback_destroy().
+ * -EPROTO	A rank has another result, because ranks have made different calls. Likewise.
  * -ECHILD	The object belongs to the process from which this one was forked.
  *
  * Otherwise the error of repeat(), or one of inccl_allreduce() that lies in the arguments.

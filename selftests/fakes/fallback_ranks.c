@@ -30,8 +30,8 @@ __thread struct member *me;
 
 void job_fail(const char *format, ...)
 {
-	static const char *const endings[] = {"arrives", "stalls", "fails", "arrives late",
-					      "fails after"};
+	static const char *const endings[] = {"arrives",      "stalls",      "fails",
+					      "arrives late", "fails after", "dies"};
 	va_list ap;
 
 	fprintf(stderr, "%s, seed %u, %llu ms: ", job.text ?: "job", job.seed,
@@ -113,6 +113,15 @@ void job_pass_turn(bool (*ready)(struct member *m), uint64_t until_ns)
 		return;
 	sem_post(&turns[next->rank]);
 	take_turn(self);
+}
+
+void job_die(void)
+{
+	inccl_peers_close(me->fallback->peers);
+	me->has_ended = true;
+	sem_post(&turns[choose()->rank]);
+	for (;;)
+		pause();
 }
 
 /* Lets time pass for all, in which no rank does anything. */
@@ -200,8 +209,7 @@ int job_open(struct member *m, size_t keep_bytes, const char *address)
 		   .lost = job_lost, .keep_bytes = keep_bytes, .address = address,
 		   .error = m->error, .error_size = sizeof(m->error),
 		   .unreachable_ms = job.unreachable_ms, .timeout_ms = job.timeout_ms,
-		   /* not the lowest bit, by which tests choose other properties of a job */
-		   .leave_early = !(job.seed >> 1 & 1));
+		   .leave_early = job.leave_early);
 
 	return inccl_fallback_create(&m->comm, &opts, &m->fallback);
 }
@@ -351,6 +359,8 @@ void job_prepare(int ranks, uint32_t seed)
 	job.pause_ns = PAUSE_NS;
 	job.late_ns = LATE_NS;
 	job.limit_ns = LIMIT_NS;
+	/* not the lowest bit, by which tests choose other properties of a job */
+	job.leave_early = !(seed >> 1 & 1);
 	job.began_at_ns = job_now_ns;
 	inc_os.clock_ns = clock_in_turn;
 	inc_os.wait.poll = poll_in_turn;

@@ -31,6 +31,7 @@ enum ending {
 	FAILS,        /* the start or the wait returns an error, at once or after a while */
 	ARRIVES_LATE, /* the result arrives, but after the rank has been asked, or after late_ns */
 	FAILS_AFTER,  /* the result is written, and the wait returns an error */
+	DIES,         /* the rank's process ends after late_ns */
 };
 
 /* Whether the rank loses the switch by this ending. */
@@ -82,7 +83,9 @@ extern struct job {
 	uint64_t late_ns, limit_ns;
 	/* All ranks stand still for so long at this time; 0: never. */
 	uint64_t stand_at_ns, stand_ns;
-	unsigned int unreachable_ms, timeout_ms; /* of the fallbacks */
+	/* of the fallback that a rank creates next */
+	unsigned int unreachable_ms, timeout_ms;
+	bool leave_early;
 
 	/* of the fakes */
 	unsigned int serial; /* number of the job */
@@ -113,6 +116,9 @@ void job_prepare_two(enum inccl_collective collective, size_t count);
 void job_run(void (*rank_main)(struct member *m));
 /* Prepares and runs the plan. No rank may lose the switch without a reason. */
 void job_run_plan(int ranks, uint32_t seed, const char *text);
+/* Runs the plan with all endings that its operations can have, except DIES. Returns the number of
+ * jobs that this has taken in all. */
+unsigned int job_run_endings(int ranks, const char *text);
 /* Checks that the jobs have left no descriptor and no thread. A test calls it at its end. */
 void job_check_left(void);
 /* Ends the process with a line, and with what the ranks did. */
@@ -145,6 +151,9 @@ extern __thread struct member *me;
 
 /* Lets any rank go on. This one can go on once it is ready, or at until_ns. */
 void job_pass_turn(bool (*ready)(struct member *m), uint64_t until_ns);
+/* Ends the process of this thread's rank: its connections are closed, and it does nothing more. The
+ * thread never returns, so the job must be the last one of the test's process. */
+_Noreturn void job_die(void);
 /* Draws a number below another one. */
 uint32_t job_draw(uint32_t below);
 

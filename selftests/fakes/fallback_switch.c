@@ -158,6 +158,8 @@ void job_lost(void *context, const char *reason)
 	struct member *m = context;
 
 	job_check(m == me && !m->losses && *reason);
+	/* the communicator's error may name the rank that is the cause */
+	job_check(!m->comm_error || !strcmp(reason, m->comm_error));
 	m->losses++;
 }
 
@@ -249,6 +251,11 @@ int inccl_wait(struct inccl_request *request, int timeout_ms)
 	job_check(round && (struct member *)request == me);
 	job_pass_turn(operation_is_over, job_now_ns + SLICE_NS);
 	if (!operation_is_over(me)) {
+		if (me->ending == DIES && job_now_ns >= me->begun_at_ns + job.late_ns)
+			job_die();
+		/* another rank's failure may be known while nothing arrives */
+		if (me->ending == STALLS && is_asked(me) && !me->comm_error && job_draw(2))
+			me->comm_error = "a rank is lost";
 		if (job_now_ns < me->begun_at_ns + me->limit_ns)
 			return -EAGAIN;
 		me->pending = NULL;
@@ -276,4 +283,99 @@ int inccl_communicator_destroy(struct inccl_communicator *comm)
 	me->comm_ended = true;
 	me->pending = NULL;
 	return 0;
+}
+
+/* ---- all endings ---- */
+
+static unsigned int endings_run; /* number of jobs that have run */
+
+static bool is_large(const struct planned *p, int ranks)
+{
+	const bool is_wide =
+		p->collective == INCCL_ALL_GATHER || p->collective == INCCL_REDUCE_SCATTER;
+
+	return p->count * 4 * (is_wide ? ranks : 1) > JOB_KEEP_BYTES;
+}
+
+/* Whether a rank has lost the switch before an operation. */
+static bool is_lost(unsigned int operation, int rank)
+{
+	while (operation--)
+		if (is_failure(plan.ending[operation][rank]))
+			return true;
+	return false;
+}
+
+/* Whether the operation can end with a result on the rank. */
+static bool is_possible(unsigned int operation, int rank, int ranks)
+{
+	const struct planned *p = &plan.call[operation / 2];
+	const bool needs_all = operation % 2 || !is_large(p, ranks);
+
+	for (int r = 0; r < ranks; r++) {
+		const bool is_needed = needs_all || r == rank ||
+				       (p->collective == INCCL_REDUCE      ? rank == p->root
+					: p->collective == INCCL_BROADCAST ? r == p->root
+									   : true);
+
+		if (is_needed && is_lost(operation, r))
+			return false;
+	}
+	return true;
+}
+
+static bool takes_place(unsigned int operation, int rank, int ranks)
+{
+	const struct planned *p = &plan.call[operation / 2];
+
+	return (operation % 2 ? is_large(p, ranks) : p->count || p->collective == INCCL_BARRIER) &&
+	       !is_lost(operation, rank);
+}
+
+/* A late result differs from another only if a rank asks for it. */
+static bool is_late_in_vain(unsigned int operation, int ranks)
+{
+	bool is_late = false, fails = false;
+
+	for (int r = 0; r < ranks; r++) {
+		is_late |= plan.ending[operation][r] == ARRIVES_LATE;
+		fails |= is_failure(plan.ending[operation][r]);
+	}
+	return is_late && !fails;
+}
+
+/* Runs the plan with all endings from an operation and a rank on. */
+static void expand(unsigned int operation, int rank, int ranks, const char *text)
+{
+	enum ending ending = ARRIVES, last = ARRIVES;
+
+	if (operation == 2 * plan.calls) {
+		for (unsigned int i = 0; i < plan.calls; i++)
+			plan.call[i].in_place = endings_run % 2;
+		job_run_plan(ranks, ++endings_run, text);
+		return;
+	}
+	if (rank == ranks) {
+		if (!is_late_in_vain(operation, ranks))
+			expand(operation + 1, 0, ranks, text);
+		return;
+	}
+	if (takes_place(operation, rank, ranks)) {
+		ending = is_possible(operation, rank, ranks) ? ARRIVES : STALLS;
+		last = ending == ARRIVES ? FAILS_AFTER : FAILS;
+	}
+	for (; ending <= last; ending++) {
+		/* a rank in the barrier is not asked for a result that it must not have then */
+		if (operation % 2 && ending == ARRIVES_LATE)
+			continue;
+		plan.ending[operation][rank] = ending;
+		expand(operation, rank + 1, ranks, text);
+	}
+	plan.ending[operation][rank] = ARRIVES;
+}
+
+unsigned int job_run_endings(int ranks, const char *text)
+{
+	expand(0, 0, ranks, text);
+	return endings_run;
 }

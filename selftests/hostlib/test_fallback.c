@@ -54,91 +54,6 @@ static struct planned planned(const struct kind *kind, size_t count, int ranks)
 	};
 }
 
-static bool is_large(const struct planned *p, int ranks)
-{
-	const bool is_wide =
-		p->collective == INCCL_ALL_GATHER || p->collective == INCCL_REDUCE_SCATTER;
-
-	return p->count * 4 * (is_wide ? ranks : 1) > JOB_KEEP_BYTES;
-}
-
-/* Whether a rank has lost the switch before an operation. */
-static bool is_lost(unsigned int operation, int rank)
-{
-	while (operation--)
-		if (is_failure(plan.ending[operation][rank]))
-			return true;
-	return false;
-}
-
-/* Whether the operation can end with a result on the rank. */
-static bool is_possible(unsigned int operation, int rank, int ranks)
-{
-	const struct planned *p = &plan.call[operation / 2];
-	const bool needs_all = operation % 2 || !is_large(p, ranks);
-
-	for (int r = 0; r < ranks; r++) {
-		const bool is_needed = needs_all || r == rank ||
-				       (p->collective == INCCL_REDUCE      ? rank == p->root
-					: p->collective == INCCL_BROADCAST ? r == p->root
-									   : true);
-
-		if (is_needed && is_lost(operation, r))
-			return false;
-	}
-	return true;
-}
-
-static bool takes_place(unsigned int operation, int rank, int ranks)
-{
-	const struct planned *p = &plan.call[operation / 2];
-
-	return (operation % 2 ? is_large(p, ranks) : p->count || p->collective == INCCL_BARRIER) &&
-	       !is_lost(operation, rank);
-}
-
-/* A late result differs from another only if a rank asks for it. */
-static bool is_late_in_vain(unsigned int operation, int ranks)
-{
-	bool is_late = false, fails = false;
-
-	for (int r = 0; r < ranks; r++) {
-		is_late |= plan.ending[operation][r] == ARRIVES_LATE;
-		fails |= is_failure(plan.ending[operation][r]);
-	}
-	return is_late && !fails;
-}
-
-/* Runs the plan with all endings from an operation and a rank on. */
-static void expand(unsigned int operation, int rank, int ranks)
-{
-	enum ending ending = ARRIVES, last = ARRIVES;
-
-	if (operation == 2 * plan.calls) {
-		for (unsigned int i = 0; i < plan.calls; i++)
-			plan.call[i].in_place = jobs % 2;
-		job_run_plan(ranks, ++jobs, text);
-		return;
-	}
-	if (rank == ranks) {
-		if (!is_late_in_vain(operation, ranks))
-			expand(operation + 1, 0, ranks);
-		return;
-	}
-	if (takes_place(operation, rank, ranks)) {
-		ending = is_possible(operation, rank, ranks) ? ARRIVES : STALLS;
-		last = ending == ARRIVES ? FAILS_AFTER : FAILS;
-	}
-	for (; ending <= last; ending++) {
-		/* a rank in the barrier is not asked for a result that it must not have then */
-		if (operation % 2 && ending == ARRIVES_LATE)
-			continue;
-		plan.ending[operation][rank] = ending;
-		expand(operation, rank + 1, ranks);
-	}
-	plan.ending[operation][rank] = ARRIVES;
-}
-
 /* All endings of two calls of each kind, of which the second is never empty. */
 static void all_endings(size_t count, const char *size)
 {
@@ -150,7 +65,7 @@ static void all_endings(size_t count, const char *size)
 					     .call = {planned(kind, count, ranks),
 						      planned(kind, count ?: SMALL, ranks)}};
 			snprintf(text, sizeof(text), "%d ranks, %s %s", ranks, size, kind->name);
-			expand(0, 0, ranks);
+			jobs = job_run_endings(ranks, text);
 		}
 	}
 	printf("%u jobs\n", jobs);
@@ -342,33 +257,96 @@ static void refused_on_all_ranks(void)
 	}
 }
 
-static bool wrong_address;
+static enum { WRONG_ADDRESS, OTHER_SIZE, OTHER_END } wrong;
 
 static void create_in_vain(struct member *m)
 {
-	const char *address = m->rank == 1 && wrong_address ? "192.0.2.1" : "127.0.0.1";
-	const size_t keep_bytes = JOB_KEEP_BYTES << (m->rank == 1 && !wrong_address);
+	const bool is_wrong = m->rank == 1;
 
-	job_check(job_open(m, keep_bytes, address) < 0);
+	job.leave_early = is_wrong && wrong == OTHER_END;
+	job_check(job_open(m, JOB_KEEP_BYTES << (is_wrong && wrong == OTHER_SIZE),
+			   is_wrong && wrong == WRONG_ADDRESS ? "192.0.2.1" : "127.0.0.1") < 0);
 	job_check(!m->fallback && strstr(m->error, "rank 1"));
 }
 
 /* A rank with other options, or with an address that it does not have, fails on all ranks. */
 static void creation_in_vain(void)
 {
-	for (unsigned int i = 0; i < 2; i++) {
-		wrong_address = i;
+	for (wrong = WRONG_ADDRESS; wrong <= OTHER_END; wrong++) {
 		job_prepare(3, 1);
 		job_run(create_in_vain);
 	}
 }
 
-/* ---- time ---- */
+/* ---- what ranks say ---- */
 
 static bool other_has_ended(struct member *m)
 {
 	return job.member[!m->rank].has_ended;
 }
+
+static void say_too_much(struct member *m)
+{
+	static const uint32_t part = 7;
+	struct inccl_fallback *f;
+
+	job_create(m);
+	f = m->fallback;
+	if (m->rank) {
+		pthread_mutex_lock(&f->lock);
+		f->begun = f->ended = 1;
+		f->result[1] = (struct inccl_result){.number = 1,
+						     .state = RESULT_SHARED,
+						     .is_held = true,
+						     .data = (const uint8_t *)&part,
+						     .bytes = sizeof(part),
+						     .room = f->result[1].room};
+		pthread_mutex_unlock(&f->lock);
+		job_wait(m, other_has_ended);
+		f->is_gone = true; /* so that it waits for nobody */
+	} else {
+		job_pause_ms(m, 1);
+		job_check(job_call(m, 0) == -EPROTO);
+		job_check(strstr(inccl_fallback_reason(f), "rank 1 "));
+		f->is_gone = true;
+	}
+	job_check(!inccl_fallback_destroy(f));
+}
+
+/* A rank has a result, but not all of it. That is a defect of the program, such as calls of
+ * different sizes. The other rank must name it, and not ask for ever. */
+static void result_of_another_size(void)
+{
+	job_prepare_two(INCCL_ALLREDUCE, SMALL);
+	plan.ending[0][0] = FAILS;
+	job_run(say_too_much);
+}
+
+/* Rank 0 has what the large Reduce gives it. Then the root dies, so rank 1 cannot know whether the
+ * root had the result. */
+static void fail_behind_others(struct member *m)
+{
+	job.timeout_ms = m->rank ? 6000 : 3000;
+	job_create(m);
+	job_check(job_call(m, 0) == (m->rank ? -ECONNRESET : 0));
+	if (m->rank)
+		job_wait(m, other_has_ended);
+	job_check(!inccl_fallback_destroy(m->fallback));
+}
+
+/* A rank that has failed needs no result any more. Another rank that leaves must not wait for that
+ * one until its process ends. */
+static void rank_that_has_failed(void)
+{
+	plan = (struct plan){.calls = 1,
+			     .call = {{INCCL_REDUCE, LARGE, 2, false, false}},
+			     .ending = {{STALLS, STALLS, ARRIVES}, {ARRIVES, ARRIVES, DIES}}};
+	job_prepare(3, 1);
+	job.late_ns = 4 * INC_NSEC_PER_SEC;
+	job_run(fail_behind_others);
+}
+
+/* ---- time ---- */
 
 static void silent_for_a_while(struct member *m)
 {
@@ -425,14 +403,17 @@ static void silence_without_end(void)
 	}
 }
 
+static unsigned int late_ms;
+
 static void late_by_minutes(struct member *m)
 {
 	job_create(m);
 	if (m->rank == 1)
-		job_pause_ms(m, 9 * 60 * 1000);
+		job_pause_ms(m, late_ms);
 	for (unsigned int i = 0; i < plan.calls; i++)
 		job_check(!job_call(m, i));
-	job_check(m->losses == !!job.timeout_ms && m->repeats == m->losses * plan.calls);
+	job_check(m->losses == (late_ms > (job.timeout_ms ?: 600000)));
+	job_check(m->repeats == m->losses * plan.calls);
 	job_check(!inccl_fallback_destroy(m->fallback));
 }
 
@@ -443,13 +424,17 @@ static void rank_that_is_late(void)
 	plan = (struct plan){.calls = 2,
 			     .call = {{INCCL_BROADCAST, LARGE, 0, false, false},
 				      {INCCL_REDUCE, SMALL, 0, false, false}}};
+	late_ms = 9 * 60 * 1000;
 	job_prepare(3, 1);
-	job.limit_ns = 600 * INC_NSEC_PER_SEC;
+	job.limit_ns = 700 * INC_NSEC_PER_SEC;
 	job_run(late_by_minutes);
-	job_prepare_two(INCCL_ALLREDUCE, SMALL);
-	job.limit_ns = 600 * INC_NSEC_PER_SEC;
-	job.timeout_ms = 500;
-	job_run(late_by_minutes);
+	for (int has_default = 0; has_default <= 1; has_default++) {
+		job_prepare_two(INCCL_ALLREDUCE, SMALL);
+		job.limit_ns = 700 * INC_NSEC_PER_SEC;
+		job.timeout_ms = has_default ? 0 : 500;
+		late_ms = has_default ? 11 * 60 * 1000 : late_ms;
+		job_run(late_by_minutes);
+	}
 }
 
 /* The ranks stand still for a minute while they wait for the switch, whose result comes within its
@@ -583,6 +568,8 @@ int main(void)
 		CASE(own_error_of_one_rank),
 		CASE(refused_on_all_ranks),
 		CASE(creation_in_vain),
+		CASE(result_of_another_size),
+		CASE(rank_that_has_failed),
 		CASE(silence_that_ends),
 		CASE(silence_without_end),
 		CASE(rank_that_is_late),
