@@ -4,18 +4,24 @@
 A Lane is a communicator with its fallback, and a thread that runs collectives one after the other, because a fallback has one
 under way at a time. A Lanes object has several lanes. Collective number n runs on lane n modulo their number, which is the same
 on all ranks. inccl.torch is the caller.
+
+Each lane measures whether the switch or the framework is faster, for each collective and each class of sizes (Choice).
 """
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
+import functools
 import queue
 import socket
+import statistics
+import struct
 import threading
+import time
 import traceback
 import weakref
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ._library import (Collective, Dtype, FallbackCall, FallbackOpts, FallbackPointer, GatherFunction, LostFunction, Op,
                        RepeatFunction, lib, text)
@@ -26,6 +32,15 @@ LEAVE_S = 1.0
 LAST_RESULT_S = 30.0
 REASON_BYTES = 512
 ANOTHER = "another rank"  # INCCL_FALLBACK_ANOTHER, with which a reason begins that another rank knows better
+# An error of the framework waits so long for that of the group, which names the rank that is the cause.
+CAUSE_S = 2.5
+CAUSE_LOOK_S = 0.02
+# The choice of a path has the numbers of hostlib/mpi/decide.c, which has the reasons.
+COUNTED = 3
+FIRST_REST = 256
+LONGEST_REST = 1 << 20
+MOST_OF_FRAMEWORK = 0.95
+Figures = Dict[Tuple[Collective, bool], Tuple[int, int, float]]
 
 
 class Framework:
@@ -38,6 +53,34 @@ class Framework:
     def repeat(self, call: FallbackCall) -> None:
         """Runs a collective of call.send and call.recv, which are addresses."""
         raise NotImplementedError
+
+
+class Choice:
+    """The path of collectives of one kind and class of sizes: the switch, or the framework. The first calls alternate. Then all ranks
+    agree on the faster path, and measure again after a while."""
+
+    def __init__(self) -> None:
+        self.by_switch = True
+        self.rest = 0  # calls until the next trial begins; 0: a trial runs
+        self._next_rest = FIRST_REST
+        self._took_s: List[float] = []  # the calls of the trial, by the switch and by the framework in turn
+
+    def path(self) -> bool:
+        """Whether the next call goes through the switch."""
+        return self.by_switch if self.rest else len(self._took_s) % 2 == 0
+
+    def note(self, took_s: float, slowest: Callable[[List[float]], List[float]]) -> None:
+        """Notes the time of a call. slowest: returns the maximum of each number over all ranks."""
+        if self.rest:
+            self.rest -= 1
+            return
+        self._took_s.append(took_s)
+        if len(self._took_s) < 2 * (1 + COUNTED):
+            return
+        switch_s, framework_s = slowest([statistics.median(self._took_s[first::2]) for first in (2, 3)])
+        self.by_switch = switch_s <= MOST_OF_FRAMEWORK * framework_s
+        self._took_s = []
+        self.rest, self._next_rest = self._next_rest, min(2 * self._next_rest, LONGEST_REST)
 
 
 class Job:
@@ -95,8 +138,11 @@ class Lane:
     """A communicator that the library takes over, and its thread. group.close() closes it."""
 
     def __init__(self, comm: Any, framework: Framework, lost: Callable[[int, str], None], left: Callable[[], None],
-                 timeout_ms: int, address: Optional[str]):
+                 timeout_ms: int, address: Optional[str], by_switch: Optional[bool]):
         self._framework, self._lost, self._left = framework, lost, left
+        self._by_switch = by_switch
+        self._choices: Dict[Tuple[int, int], Choice] = {}  # by collective and class of sizes
+        self.figures: Figures = {}
         self._raised: Optional[BaseException] = None
         self._jobs: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
         self._running: Optional[Job] = None
@@ -178,12 +224,49 @@ class Lane:
     def _run(self, job: Job, _keep: Any) -> Optional[Exception]:
         """Runs a collective, during which its memory lives, even if close() ends the job."""
         self._raised = None
-        code = lib.inccl_fallback_run(self._pointer, job.call)
+        nbytes, before = job.call.count * Dtype(job.call.dtype).size, self.repeated
+        choice = None
+        if self._by_switch is None and not before:
+            choice = self._choices.setdefault((job.call.collective, nbytes.bit_length()), Choice())
+        by_switch = choice.path() if choice else self._by_switch is not False
+        since = time.monotonic()
+        if by_switch:
+            code = lib.inccl_fallback_run(self._pointer, job.call)
+        else:
+            code = self._guarded(lambda: self._framework.repeat(job.call))
+        took_s = time.monotonic() - since
         if not code:
-            return None
-        if self._raised:
+            self._count(Collective(job.call.collective), by_switch and self.repeated == before, nbytes, took_s)
+        # all ranks have repeated the same collective, so they end the measurements together
+        if not code and choice and not self.repeated:
+            code = self._guarded(functools.partial(choice.note, took_s, self._slowest))
+        return self._explain(code, by_switch) if code else None
+
+    def _count(self, collective: Collective, by_switch: bool, nbytes: int, took_s: float) -> None:
+        calls, total, seconds = self.figures.get((collective, by_switch), (0, 0, 0.0))
+        self.figures[collective, by_switch] = calls + 1, total + nbytes, seconds + took_s
+
+    def _slowest(self, mine: List[float]) -> List[float]:
+        form = f"<{len(mine)}d"
+        return [max(column) for column in zip(*struct.iter_unpack(form, self._framework.gather(struct.pack(form, *mine))))]
+
+    def _explain(self, code: int, by_switch: bool) -> Exception:
+        if not self._raised:
+            return Error(-code, text(lib.inccl_fallback_reason(self._pointer)) or strerror(code))
+        if by_switch and self.reason:
             return Error(-code, f"{self._raised}, after the loss of the switch ({self.reason})")
-        return Error(-code, text(lib.inccl_fallback_reason(self._pointer)) or strerror(code))
+        return Error(-code, f"{self._raised}{self._cause()}")
+
+    def _cause(self) -> str:
+        """The group's error, which names a rank that is lost. It comes a moment after the framework's."""
+        until, error = time.monotonic() + CAUSE_S, None
+        with contextlib.suppress(Exception):  # of a group that is closed meanwhile
+            while not error and time.monotonic() < until:
+                time.sleep(CAUSE_LOOK_S)
+                group = self._group()
+                error = group.error if group else None
+                del group
+        return f" ({error})" if error else ""
 
     def put(self, job: Job) -> None:
         with self._lock:
@@ -233,11 +316,12 @@ class Lane:
 
 class Lanes:
     """The lanes of a group. frameworks: one for each communicator. lost: called once, when the framework repeats a collective for
-    the first time, with the rank that has lost the switch, and its reason. Jobs end on the threads of their lanes, and one
+    the first time, with the rank that has lost the switch, and its reason. by_switch: whether jobs go through the switch or by the
+    framework, or None if measurements choose. Jobs end on the threads of their lanes, and one
     further thread calls their callbacks in the order in which the jobs were started, which is the same on all ranks."""
 
     def __init__(self, comms: Sequence[Any], frameworks: Sequence[Framework], lost: Callable[[int, str], None],
-                 timeout_ms: int, address: Optional[str]):
+                 timeout_ms: int, address: Optional[str], by_switch: Optional[bool] = True):
         self.info, self.summary = comms[0].info(), comms[0].summary
         self.rank, self.size = comms[0].rank, comms[0].size
         self.together = 0  # the most jobs that have been under way at once
@@ -247,7 +331,7 @@ class Lanes:
         self._started: "queue.SimpleQueue[Optional[Job]]" = queue.SimpleQueue()
         self._under_way: List[Job] = []
         self._open = len(comms)
-        self.lanes = [Lane(comm, framework, self._report_once, self._note_end, timeout_ms, address)
+        self.lanes = [Lane(comm, framework, self._report_once, self._note_end, timeout_ms, address, by_switch)
                       for comm, framework in zip(comms, frameworks)]
         threading.Thread(target=self._settle, name="inccl-settle", daemon=True).start()
 
@@ -255,6 +339,16 @@ class Lanes:
     def repeated(self) -> int:
         """Collectives that the framework has repeated."""
         return sum(lane.repeated for lane in self.lanes)
+
+    @property
+    def figures(self) -> Figures:
+        """Calls, bytes and seconds of each collective, by the switch (True) and by the framework (False)."""
+        found: Figures = {}
+        for lane in self.lanes:
+            for key, (calls, nbytes, took_s) in list(lane.figures.items()):
+                before = found.get(key, (0, 0, 0.0))
+                found[key] = before[0] + calls, before[1] + nbytes, before[2] + took_s
+        return found
 
     def _report_once(self, rank: int, reason: str) -> None:
         with self._lock:

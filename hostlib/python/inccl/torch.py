@@ -10,7 +10,8 @@ torch.multiprocessing.spawn.
 Each process group has an inccl.Group of its own, whose name its ranks agree on by the store, and a process group of gloo for
 what the switch does not do. docs/pytorch.md is the manual, and lists the calls that DistributedDataParallel makes.
 
-If a lane loses the switch, gloo repeats what no rank has a result of, and serves all that follows on this lane (_fallback.py).
+Each lane measures whether the switch or gloo is faster. If a lane loses the switch, gloo repeats what no rank has a result of, and
+serves all that follows on this lane (_fallback.py).
 
 Threads: a collective starts on the thread of its caller, which may be one of autograd's, and runs on that of a lane. A further
 thread copies results and completes futures. All ranks must start collectives in the same order, which PyTorch asks for as well.
@@ -32,7 +33,7 @@ import torch
 import torch.distributed as dist
 from torch.futures import Future
 
-from . import Collective, Communicator, Dtype, Error, Group, Op
+from . import Collective, Communicator, Dtype, Error, Group, Op, version
 from ._fallback import Framework, Job, Lanes
 from ._requests import Closed
 
@@ -54,6 +55,10 @@ NO_TIMEOUT = datetime.timedelta(0)
 HOOK_TIMEOUT = datetime.timedelta(minutes=30)  # of the hook in a process group of another backend
 COLLECTIVES = {"allreduce": Collective.ALLREDUCE, "reduce": Collective.REDUCE, "broadcast": Collective.BROADCAST,
                "allgather": Collective.ALL_GATHER, "reduce_scatter": Collective.REDUCE_SCATTER, "barrier": Collective.BARRIER}
+# The values of INCCL_TORCH_CHOICE, and whether collectives go through the switch. None: measurements choose.
+CHOICES: Dict[str, Optional[bool]] = {"measure": None, "switch": True, "gloo": False}
+ALL_CALLS = "for allreduce, reduce, broadcast, allgather, reduce_scatter and barrier"
+SCOPES = {None: f"{ALL_CALLS} where it is faster", True: ALL_CALLS, False: "for no call (INCCL_TORCH_CHOICE)"}
 # A process group keeps so many of its last works, for callers in C++ that wait for a Work after the collective's end. Those of
 # PyTorch wait before they have started so many others.
 KEPT_WORKS = 16
@@ -162,6 +167,24 @@ def _here(reason: str) -> str:
     return f"({socket.gethostname()}) {reason}"
 
 
+def _choice() -> str:
+    return os.environ.get("INCCL_TORCH_CHOICE", "measure")
+
+
+def _settings() -> str:
+    """What must be equal on all ranks."""
+    return f"libinccl {version()}, INCCL_TORCH_CHOICE={_choice()}"
+
+
+def _hindrance(first: str) -> str:
+    """Why this rank cannot use the switch, as far as it knows that before it asks the controller, or "". first: rank 0's settings"""
+    if not os.environ.get("INCCL_CONTROLLER"):
+        return _here("INCCL_CONTROLLER is not set")
+    if _choice() not in CHOICES:
+        return _here(f"INCCL_TORCH_CHOICE: '{_choice()[:40]}' is not {', '.join(CHOICES)}")
+    return "" if _settings() == first else _here(f"it has {_settings()}, and rank 0 has {first}")
+
+
 class Met(NamedTuple):
     """What the ranks of a store have in common: the switch, or the reason why there is none."""
     group: Optional[Group]
@@ -173,7 +196,8 @@ def meet(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Met:
     """Makes a group of the ranks of a store, and its lanes. All ranks return the same, because they have agreed on it."""
     if rank == 0:
         store.set("inccl/job", f"{os.environ.get('INCCL_JOB', 'torch')[:40]}-{secrets.token_hex(8)}")
-    reason = _agree(store, "inccl/ready", rank, size, "" if os.environ.get("INCCL_CONTROLLER") else _here("INCCL_CONTROLLER is not set"))
+        store.set("inccl/settings", _settings())
+    reason = _agree(store, "inccl/ready", rank, size, _hindrance(store.get("inccl/settings").decode(errors="replace")))
     group: Optional[Group] = None
     comms: List[Communicator] = []
     fewer: Optional[str] = None
@@ -216,7 +240,8 @@ def _lanes(comms: List[Communicator], gloos: List[Any], rank: int, timeout: date
         if rank == 0:
             say(f"the switch is lost, and gloo goes on: rank {by}: {reason}")
 
-    return Lanes(comms, [Gloo(gloo) for gloo in gloos], lost, min(int(timeout.total_seconds() * 1000), MAX_TIMEOUT_MS), None)
+    return Lanes(comms, [Gloo(gloo) for gloo in gloos], lost, min(int(timeout.total_seconds() * 1000), MAX_TIMEOUT_MS), None,
+                 CHOICES[_choice()])
 
 
 def _gloos(store: Any, rank: int, size: int, timeout: datetime.timedelta, device: str, names: List[str]) -> List[Any]:
@@ -287,7 +312,8 @@ class Gloo(Framework):
 # ---- the backend ----
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """The process group of the backend "inccl". calls counts the calls by their way. One that gloo repeats counts as "switch"."""
+    """The process group of the backend "inccl". calls counts the calls by their way: "switch" for those of which lanes choose the
+    path, and "gloo" for those that only gloo can do. figures has what the lanes have done."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
@@ -303,7 +329,13 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self.gloo, = _gloos(store, rank, size, timeout, self.switch.info.device if self.switch else "", ["gloo"])
         if rank == 0:
             say(f"gloo runs alone: {self.reason}" if self.switch is None else
-                f"{self.switch.summary}, for allreduce, reduce, broadcast, allgather, reduce_scatter and barrier")
+                f"{self.switch.summary}, {SCOPES[CHOICES[_choice()]]}")
+
+    @property
+    def figures(self) -> Dict[Tuple[str, str], Tuple[int, int, float]]:
+        """Calls, bytes and seconds by call and path, such as {("allreduce", "switch"): (4, 4096, 0.01)}."""
+        found = self.switch.figures if self.switch else {}
+        return {(collective.label, "switch" if by_switch else "gloo"): sums for (collective, by_switch), sums in found.items()}
 
     def getBackendName(self) -> str:
         return "inccl"
