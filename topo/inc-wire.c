@@ -57,9 +57,44 @@ static void put(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t 
 	n->send_errors += failed;
 }
 
+/* Forgets the frames that the line has sent before `now`. */
+static void backlog_leave(struct wire_backlog *b, uint64_t now)
+{
+	for (; b->n && b->leaves_at_ns[b->first] <= now; b->n--)
+		b->first = (b->first + 1) % WIRE_QUEUE_FRAMES_MAX;
+}
+
+/* Notes when the line will have sent a frame. In a full ring, the frame is not counted. */
+static void backlog_enter(struct wire_backlog *b, uint64_t leaves_at_ns)
+{
+	if (b->n < WIRE_QUEUE_FRAMES_MAX)
+		b->leaves_at_ns[(b->first + b->n++) % WIRE_QUEUE_FRAMES_MAX] = leaves_at_ns;
+}
+
+/* Adds a frame to the queue before the line, and sets CE in it if the queue is long. Returns the
+ * time when the line will have sent the frame; 0: the queue has no room for it. */
+static uint64_t enter_queue(struct wire_line *line, uint8_t *frame, size_t len, uint64_t now)
+{
+	/* besides its bytes a frame occupies a cable for 24 more: preamble, frame check sequence
+	 * and gap */
+	const uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
+	struct wire_backlog *b = &line->backlog;
+
+	backlog_leave(b, now);
+	if (line->queued_bytes + len > line->queue_max_bytes ||
+	    (line->queue_frames && b->n >= line->queue_frames))
+		return 0;
+	if (line->mark_frames && b->n >= line->mark_frames)
+		line->n.marked += wire_mark(frame, len);
+	line->line_free_at_ns = (line->line_free_at_ns > now ? line->line_free_at_ns : now) + ns;
+	if (line->queue_frames || line->mark_frames)
+		backlog_enter(b, line->line_free_at_ns);
+	return line->line_free_at_ns;
+}
+
 /* Sends a frame, or queues it until the line's rate and delay and the additional time extra_ns
  * allow that. */
-static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t len, uint64_t now,
+static void emit(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t len, uint64_t now,
 		 uint64_t extra_ns)
 {
 	struct wire_line *line = &w->line[dir];
@@ -67,16 +102,11 @@ static void emit(struct wire *w, enum wire_dir dir, const uint8_t *frame, size_t
 	struct wire_queued *q;
 
 	if (line->rate_bps) {
-		/* besides its bytes a frame occupies a cable for 24 more: preamble, frame check
-		 * sequence and gap */
-		uint64_t ns = (len + 24) * 8 * INC_NSEC_PER_SEC / line->rate_bps;
-
-		if (line->queued_bytes + len > line->queue_max_bytes) {
+		due = enter_queue(line, frame, len, now);
+		if (!due) {
 			line->n.overflow++;
 			return;
 		}
-		due = (line->line_free_at_ns > now ? line->line_free_at_ns : now) + ns;
-		line->line_free_at_ns = due;
 	}
 	due += line->delay_ns + extra_ns;
 	if (due <= now) {
@@ -133,6 +163,8 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 		wire_corrupt_any(frame, len, v.corrupt_at);
 		line->n.corrupted++;
 	}
+	if (v.mark)
+		line->n.marked += wire_mark(frame, len);
 	if (v.delay_ns)
 		line->n.delayed++;
 	if (v.reorder_gap && !line->held) {
@@ -158,13 +190,14 @@ static void forward(struct wire *w, enum wire_dir dir, uint8_t *frame, size_t le
 
 static void read_port(struct wire *w, enum wire_dir dir)
 {
+	uint64_t arrived_at_ns[WIRE_BATCH];
 	size_t lens[WIRE_BATCH];
-	uint64_t now = inc_now_ns();
-	int n = wire_port_read(&w->port[dir], w->frames, lens);
+	int n = wire_port_read(&w->port[dir], w->frames, lens, arrived_at_ns);
 
 	for (int i = 0; i < n; i++) {
 		if (lens[i])
-			forward(w, dir, w->frames + (size_t)i * WIRE_FRAME_MAX, lens[i], now);
+			forward(w, dir, w->frames + (size_t)i * WIRE_FRAME_MAX, lens[i],
+				arrived_at_ns[i]);
 		else
 			w->line[dir].n.overflow++;
 	}
@@ -194,6 +227,18 @@ static uint64_t run_queue(struct wire *w)
 	for (int d = 0; d < WIRE_DIRS; d++)
 		w->line[!d].n.send_errors += wire_port_flush(&w->port[d]);
 	return next;
+}
+
+/* A queue that is counted in frames needs the times when they arrived. Otherwise, frames that come
+ * while the wire waits for a CPU would seem to arrive at once, and to make a queue. */
+static int set_stamps(struct wire *w, struct inc_err *err)
+{
+	int ret = 0;
+
+	for (int d = 0; d < WIRE_DIRS && !ret; d++)
+		ret = wire_port_stamp(&w->port[d],
+				      w->line[d].queue_frames || w->line[d].mark_frames, err);
+	return ret;
 }
 
 static json_t *stats(struct wire *w)
@@ -250,6 +295,8 @@ static void serve_control(struct wire *w)
 				break;
 			inc_info("%s", s);
 		}
+		if (!err.msg[0])
+			set_stamps(w, &err);
 		reply = strdup(err.msg[0] ? err.msg : "ok");
 	}
 	if (reply)
@@ -407,7 +454,8 @@ static int open_wire(struct wire *w, struct inc_err *err)
 		if (ret)
 			return ret;
 	}
-	return open_control(w, err);
+	ret = set_stamps(w, err);
+	return ret ? ret : open_control(w, err);
 }
 
 static void close_wire(struct wire *w)

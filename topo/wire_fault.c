@@ -13,6 +13,8 @@
 #include "topo/wire_priv.h"
 
 #define FAULTS_MAX 4096
+#define IP6_LEN    40
+#define ECN_MASK   3 /* of the traffic class: 0 the sender cannot react, 3 CE, others ECT */
 
 const char *const wire_dir_names[WIRE_DIRS] = {"up", "down"};
 
@@ -36,9 +38,10 @@ static uint64_t rng_next(uint64_t s[2])
 	return r;
 }
 
-static double rng_unit(uint64_t s[2])
+/* Makes a number from 0 to below 1 of a random one. */
+static double unit(uint64_t random)
 {
-	return (double)(rng_next(s) >> 11) * 0x1p-53;
+	return (double)(random >> 11) * 0x1p-53;
 }
 
 void wire_line_seed(struct wire_line *line, uint64_t seed, enum wire_dir dir)
@@ -134,7 +137,8 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 							     [WIRE_CORRUPT_ETH] = "corrupt_eth",
 							     [WIRE_CORRUPT_ANY] = "corrupt_any",
 							     [WIRE_REORDER] = "reorder",
-							     [WIRE_BURST] = "burst"};
+							     [WIRE_BURST] = "burst",
+							     [WIRE_MARK] = "mark"};
 	int dir = take_dir(&text);
 	char *end;
 	double v = strtod(text, &end);
@@ -154,15 +158,21 @@ static int set_number(struct wire_line lines[WIRE_DIRS], const char *key, const 
 		} else if (!strcmp(key, "queue_kib") && v >= 16 && v <= 1 << 20) {
 			lines[d].queue_max_bytes = v * 1024;
 			continue;
+		} else if (!strcmp(key, "queue_frames") && v <= WIRE_QUEUE_FRAMES_MAX) {
+			lines[d].queue_frames = v;
+			continue;
+		} else if (!strcmp(key, "mark_frames") && v <= WIRE_QUEUE_FRAMES_MAX) {
+			lines[d].mark_frames = v;
+			continue;
 		} else if (!strcmp(key, "down_ms") && v <= 60000) {
 			lines[d].up_at_ns = inc_now_ns() + (uint64_t)(v * INC_NSEC_PER_MSEC);
 			continue;
 		}
 		int a;
 
-		for (a = 0; a < WIRE_DELAY && strcmp(key, probabilities[a]); a++)
+		for (a = 0; a < WIRE_ACTS && strcmp(key, probabilities[a] ?: ""); a++)
 			;
-		if (a == WIRE_DELAY || v > 1)
+		if (a == WIRE_ACTS || v > 1)
 			return inc_err_set(err, EINVAL, "'%s': no such setting, or out of range",
 					   spec);
 		lines[d].p[a] = v;
@@ -190,6 +200,8 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 		{"burst", WIRE_BURST, WIRE_DATA},
 		{"delay", WIRE_DELAY, WIRE_DATA},
 		{"delay-ack", WIRE_DELAY, WIRE_ACK},
+		{"mark", WIRE_MARK, WIRE_DATA},
+		{"mark-ack", WIRE_MARK, WIRE_ACK},
 	};
 	const char *eq = strchr(spec, '=');
 	size_t n = eq ? (size_t)(eq - spec) : 0;
@@ -209,9 +221,10 @@ int wire_set(struct wire_line lines[WIRE_DIRS], const char *spec, struct inc_err
 
 		if (strcmp(key, faults[i].name))
 			continue;
-		/* For corrupt, reorder and burst a value with a dot or without a direction is a
-		 * probability. Otherwise it is the number of a frame, as in corrupt=up:1. */
-		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst")) &&
+		/* For corrupt, reorder, burst and mark a value with a dot or without a direction is
+		 * a probability. Otherwise it is the number of a frame, as in corrupt=up:1. */
+		if ((!strcmp(key, "corrupt") || !strcmp(key, "reorder") || !strcmp(key, "burst") ||
+		     !strcmp(key, "mark")) &&
 		    (strchr(text, '.') || !strchr(text, ':')))
 			break;
 		return set_fault(lines, faults[i].act, faults[i].class, spec, text, err);
@@ -258,9 +271,11 @@ void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 	memset(verdict, 0, sizeof(*verdict));
 	line->n.received++;
 	for (int a = 0; a < WIRE_DELAY; a++)
-		hit[a] = rng_unit(line->rng) < line->p[a];
+		hit[a] = unit(rng_next(line->rng)) < line->p[a];
 	bits = rng_next(line->rng);
 	verdict->corrupt_at = bits;
+	/* made from the last value, so that a seed gives the same faults with marks and without */
+	hit[WIRE_MARK] = unit(splitmix64(&(uint64_t){bits})) < line->p[WIRE_MARK];
 	if (hit[WIRE_REORDER])
 		verdict->reorder_gap = 1 + (bits >> 32) % 3;
 	for (size_t i = 0; i < line->n_faults;) {
@@ -285,6 +300,31 @@ void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 	verdict->corrupt = hit[WIRE_CORRUPT];
 	verdict->corrupt_eth = hit[WIRE_CORRUPT_ETH];
 	verdict->corrupt_any = hit[WIRE_CORRUPT_ANY];
+	verdict->mark = hit[WIRE_MARK];
+}
+
+bool wire_mark(uint8_t *frame, size_t len)
+{
+	const size_t tag = len > 13 && frame[12] == 0x81 && frame[13] == 0x00 ? 4 : 0;
+	uint8_t *type = frame + 12 + tag, *ip = frame + INC_ETH_LEN + tag;
+	uint32_t sum;
+
+	if (len >= INC_ETH_LEN + tag + IP6_LEN && type[0] == 0x86 && type[1] == 0xdd) {
+		if (!(ip[1] & ECN_MASK << 4) || (~ip[1] & ECN_MASK << 4) == 0)
+			return false;
+		ip[1] |= ECN_MASK << 4;
+		return true;
+	}
+	if (len < INC_ETH_LEN + tag + INC_IP_LEN || type[0] != 0x08 || type[1] != 0x00 ||
+	    !(ip[1] & ECN_MASK) || (ip[1] & ECN_MASK) == ECN_MASK)
+		return false;
+	/* RFC 1624: the checksum falls by what the word of the TOS byte rises */
+	sum = (ip[10] << 8 | ip[11]) + 0xffff - (ECN_MASK - (ip[1] & ECN_MASK));
+	sum = (sum & 0xffff) + (sum >> 16);
+	ip[1] |= ECN_MASK;
+	ip[10] = sum >> 8;
+	ip[11] = sum;
+	return true;
 }
 
 void wire_corrupt_eth(uint8_t *frame, uint32_t at)
@@ -328,6 +368,7 @@ json_t *wire_stats_json(const struct wire_line lines[WIRE_DIRS])
 			 {"corrupted", n->corrupted},
 			 {"reordered", n->reordered},
 			 {"delayed", n->delayed},
+			 {"marked", n->marked},
 			 {"overflow", n->overflow},
 			 {"send_errors", n->send_errors},
 			 {"data", n->class[WIRE_DATA]},

@@ -79,23 +79,25 @@ static const struct inc_opt options[] = {
 	 INC_OPT_TEXT(struct wire_args, stats_path, check_stats)},
 	INC_OPT_HEADING(
 		"A SPEC for both directions, or with up: or down: before the value (corrupt, "
-		"reorder and burst with a direction want a decimal point):"),
+		"reorder, burst and mark with a direction want a decimal point):"),
 	INC_OPT_TERM("rate=MBIT", "Mbit/s that the wire carries"),
 	INC_OPT_TERM("delay_us=N", "from end to end"),
 	INC_OPT_TERM("queue_kib=N", "room for frames that wait for the rate"),
+	INC_OPT_TERM("queue_frames=N", "the same as a number of frames; 0: no limit but queue_kib"),
+	INC_OPT_TERM("mark_frames=N", "a frame that finds N others waiting gets CE (ECN); 0: none"),
 	INC_OPT_TERM("loss=P", "probability for a frame to be lost"),
 	INC_OPT_TERM("duplicate=P", "to arrive twice"),
 	INC_OPT_TERM("corrupt=P", "to have a wrong bit behind its Ethernet header"),
 	INC_OPT_TERM("corrupt_eth=P", "to have one in its MAC addresses"),
 	INC_OPT_TERM("corrupt_any=P", "to have one anywhere, its EtherType included"),
 	INC_OPT_TERM("reorder=P", "to be overtaken"),
+	INC_OPT_TERM("mark=P", "to get CE; a frame whose sender cannot react (ECN 0) never does"),
 	INC_OPT_TERM("burst=P", "to be the first of " INC_STR(WIRE_BURST_FRAMES) " lost in a row"),
 	INC_OPT_TERM("down_ms=N", "nothing passes for so long from now on; the carrier stays"),
 	INC_OPT_HEADING("A SPEC for the N-th RoCE data packet of a direction (up or down) from now "
 			"on, counted from 0; drop-ack= and so on: for the N-th ACK or NAK:"),
-	INC_OPT_TERM(
-		"drop=DIR:N[,N...]",
-		"the same for dup=, corrupt=, corrupt-eth=, corrupt-any=, reorder= and burst="),
+	INC_OPT_TERM("drop=DIR:N[,N...]", "the same for dup=, corrupt=, corrupt-eth=, "
+					  "corrupt-any=, reorder=, burst= and mark="),
 	INC_OPT_TERM("delay=DIR:N[,N...]@MS", "arrives so much later"),
 	INC_OPT_TERM("clear", "disarms what has not struck yet, ends a burst"),
 	INC_OPT_HEADING("Other options:"),

@@ -19,6 +19,7 @@
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <linux/virtio_net.h>
+#include "lib/base/clock.h"
 #include "topo/wire_priv.h"
 
 /* size in bytes of the socket's receive and send buffers, which hold a whole window of every
@@ -142,9 +143,46 @@ static bool complete_checksum(uint8_t *frame, size_t len, const struct virtio_ne
 	return true;
 }
 
-int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH])
+int wire_port_stamp(struct wire_port *port, bool on, struct inc_err *err)
 {
+	const int value = on;
+
+	if (port->stamps == on)
+		return 0;
+	if (setsockopt(port->fd, SOL_SOCKET, SO_TIMESTAMPNS, &value, sizeof(value)))
+		return inc_err_set(err, errno, "%s: times of arrival: %s", port->ifname,
+				   strerror(errno));
+	port->stamps = on;
+	return 0;
+}
+
+/* Returns the time of a frame's arrival by the monotonic clock. Without a stamp it is now. The
+ * kernel's stamps count from the epoch, `epoch_ns` before the monotonic clock's beginning. */
+static uint64_t arrival(struct msghdr *msg, uint64_t now_ns, int64_t epoch_ns)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	struct timespec at;
+	int64_t ns;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_TIMESTAMPNS)
+		return now_ns;
+	memcpy(&at, CMSG_DATA(c), sizeof(at));
+	ns = at.tv_sec * (int64_t)INC_NSEC_PER_SEC + at.tv_nsec - epoch_ns;
+	/* the clock may have been set meanwhile */
+	return ns > 0 && (uint64_t)ns < now_ns && now_ns - ns < INC_NSEC_PER_SEC ? (uint64_t)ns
+										 : now_ns;
+}
+
+int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH],
+		   uint64_t arrived_at_ns[WIRE_BATCH])
+{
+	union {
+		char space[CMSG_SPACE(sizeof(struct timespec))];
+		struct cmsghdr align;
+	} control[WIRE_BATCH];
 	struct virtio_net_hdr hdr[WIRE_BATCH];
+	uint64_t now_ns;
+	int64_t epoch_ns;
 	struct mmsghdr msg[WIRE_BATCH];
 	struct iovec iov[WIRE_BATCH][2];
 	int n;
@@ -155,14 +193,21 @@ int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BAT
 		iov[i][1] = (struct iovec){frames + (size_t)i * WIRE_FRAME_MAX, WIRE_FRAME_MAX};
 		msg[i].msg_hdr.msg_iov = iov[i];
 		msg[i].msg_hdr.msg_iovlen = 2;
+		if (port->stamps) {
+			msg[i].msg_hdr.msg_control = &control[i];
+			msg[i].msg_hdr.msg_controllen = sizeof(control[i]);
+		}
 	}
 	n = recvmmsg(port->fd, msg, WIRE_BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 	if (n < 0)
 		/* nothing to read: the error is EAGAIN, or ENETDOWN when the interface is gone */
 		return 0;
+	now_ns = inc_now_ns();
+	epoch_ns = (int64_t)inc_wall_ns() - (int64_t)now_ns;
 	for (int i = 0; i < n; i++) {
 		uint8_t *frame = iov[i][1].iov_base;
 
+		arrived_at_ns[i] = arrival(&msg[i].msg_hdr, now_ns, epoch_ns);
 		lens[i] = 0;
 		if (msg[i].msg_len < sizeof(hdr[i]) + ETH_HLEN ||
 		    msg[i].msg_len > sizeof(hdr[i]) + WIRE_FRAME_MAX ||

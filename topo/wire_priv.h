@@ -18,6 +18,8 @@
 #define WIRE_FRAME_MAX 16384
 /* number of frames that a burst loses in a row, the first included */
 #define WIRE_BURST_FRAMES 50
+/* limit of the settings queue_frames and mark_frames */
+#define WIRE_QUEUE_FRAMES_MAX 4096
 
 enum wire_dir { WIRE_UP, WIRE_DOWN, WIRE_DIRS };
 extern const char *const wire_dir_names[WIRE_DIRS];
@@ -34,6 +36,7 @@ enum wire_act {
 	WIRE_REORDER,
 	WIRE_BURST,
 	WIRE_DELAY,
+	WIRE_MARK, /* set CE, if the sender can react to congestion */
 	WIRE_ACTS
 };
 
@@ -55,6 +58,7 @@ struct wire_counters {
 	uint64_t corrupted;
 	uint64_t reordered;
 	uint64_t delayed; /* number of frames delayed by a fault */
+	uint64_t marked;  /* number of frames that got CE (congestion experienced) */
 	/* number of frames lost unintentionally: queue full, socket buffer full or frame too
 	 * long */
 	uint64_t overflow;
@@ -62,14 +66,25 @@ struct wire_counters {
 	uint64_t class[WIRE_CLASSES];
 };
 
+/* The frames that wait for the rate of a line, by the times when the line will have sent them. A
+ * frame that waits only for the line's delay has left the queue. */
+struct wire_backlog {
+	uint64_t leaves_at_ns[WIRE_QUEUE_FRAMES_MAX]; /* a ring, the oldest at `first` */
+	unsigned int first, n;
+};
+
 /* One direction of the wire. */
 struct wire_line {
 	/* probability with which each act hits a frame; that of WIRE_DELAY is unused */
 	double p[WIRE_ACTS];
-	uint64_t rate_bps;        /* rate of the line; 0: unlimited */
-	uint64_t delay_ns;        /* propagation delay of the line */
-	uint64_t queue_max_bytes; /* limit of queued_bytes */
-	uint64_t queued_bytes;    /* number of bytes in the queue that the line's rate causes */
+	uint64_t rate_bps;         /* rate of the line; 0: unlimited */
+	uint64_t delay_ns;         /* propagation delay of the line */
+	uint64_t queue_max_bytes;  /* limit of queued_bytes */
+	uint64_t queued_bytes;     /* number of bytes in the queue that the line's rate causes */
+	unsigned int queue_frames; /* limit of the frames in `backlog`; 0: none */
+	/* A frame that finds so many frames in `backlog` gets CE; 0: none does. */
+	unsigned int mark_frames;
+	struct wire_backlog backlog; /* used only with a rate and one of both limits */
 	/* time when the line will have sent all bits of the frames accepted so far */
 	uint64_t line_free_at_ns;
 	/* end of the present outage of the link: frames before this time are lost */
@@ -94,6 +109,7 @@ struct wire_verdict {
 	bool corrupt;
 	bool corrupt_eth;
 	bool corrupt_any;
+	bool mark;
 	/* random number that selects the bit to flip, modulo the number of bits */
 	uint32_t corrupt_at;
 	/* number of frames that shall overtake this frame; 0: it stays in its place */
@@ -118,6 +134,10 @@ void wire_decide(struct wire_line *line, enum wire_class class, uint64_t now_ns,
 /* Flips one bit of a frame: behind the UDP header of a RoCE frame, or behind the Ethernet header of
  * another frame. at: random number that selects the bit. */
 void wire_corrupt(uint8_t *frame, size_t len, enum wire_class class, uint32_t at);
+/* Sets CE in the frame's IP header, as a router with a long queue does, and corrects the header's
+ * checksum. Returns false if the frame has CE already, or is no IP packet of a sender that can
+ * react (ECT). Such a frame stays as it is. */
+bool wire_mark(uint8_t *frame, size_t len);
 /* Flips one bit of the two MAC addresses, which no checksum of a RoCE frame covers. */
 void wire_corrupt_eth(uint8_t *frame, uint32_t at);
 /* Flips one bit anywhere in the frame: also in MAC addresses, EtherType, IP and UDP headers. */
@@ -156,6 +176,7 @@ struct wire_port {
 	char ifname[16];
 	int ifindex;
 	int fd;
+	bool stamps; /* the kernel notes when each frame arrives */
 	/* descriptor of the bpf_link that holds the empty XDP program on the interface */
 	int link_fd;
 	unsigned int n_out;
@@ -165,10 +186,14 @@ struct wire_port {
 
 int wire_port_open(struct wire_port *port, const char *ifname, struct inc_err *err);
 void wire_port_close(struct wire_port *port);
+/* Makes the kernel note when each frame arrives, or ends that, which saves time. Without, a frame
+ * counts as arrived when it is read. */
+int wire_port_stamp(struct wire_port *port, bool on, struct inc_err *err);
 /* Reads up to WIRE_BATCH frames. Frame i is at frames + i * WIRE_FRAME_MAX and has lens[i] bytes,
- * with complete checksums; lens[i] 0: the frame was too long. Returns the number of frames, 0 if
- * there are none. */
-int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH]);
+ * with complete checksums; lens[i] 0: the frame was too long. It arrived at arrived_at_ns[i], by
+ * the monotonic clock. Returns the number of frames, 0 if there are none. */
+int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BATCH],
+		   uint64_t arrived_at_ns[WIRE_BATCH]);
 /* Queues a frame, and sends the batch if it is full. Returns the number of frames that failed. */
 unsigned int wire_port_write(struct wire_port *port, const uint8_t *frame, size_t len);
 unsigned int wire_port_flush(struct wire_port *port);
