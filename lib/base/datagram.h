@@ -50,7 +50,7 @@ struct inc_datagram {
 	 * network order; 0: unknown, or show_arrival() was not called */
 	unsigned int ifindex;
 	uint32_t to;
-	uint8_t tos; /* TOS byte; 0 if show_arrival() was not called */
+	uint8_t tos; /* TOS byte of the packets; 0: unknown */
 };
 
 #endif

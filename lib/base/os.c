@@ -98,6 +98,8 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 		close(fd);
 		return ret;
 	}
+	/* without it, marks of congestion are not seen */
+	set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
 	*out = (struct inc_udp_socket){
 		.fd = fd,
 		.port = port,
@@ -110,8 +112,7 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 
 static int show_arrival(int fd)
 {
-	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1)
-		       ?: set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }
 
 /* Appends a control message to those of a send. */
@@ -172,6 +173,7 @@ static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 	d->tos = 0;
 	d->data = msg->msg_iov->iov_base;
 	d->size = d->step = m->msg_len;
+	d->tos = 0;
 	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(d->from))
 		d->size = 0;
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))

@@ -33,8 +33,8 @@ struct inc_os_udp {
 	/* Makes the socket's buffers as large as the kernel allows for this process, up to `bytes`.
 	 * Returns the size of the receive buffer, as the kernel counts it. */
 	int (*grow)(int fd, int bytes);
-	/* Makes the socket report the interface at which each datagram arrives, the address to
-	 * which it was sent, and its TOS byte. Returns 0 or -errno. */
+	/* Makes the socket report the interface at which each datagram arrives, and the address to
+	 * which it was sent. Returns 0 or -errno. */
 	int (*show_arrival)(int fd);
 	/* Sends the first of the n sends, and as many of the next as possible, INC_UDP_SENDS at
 	 * most. Returns their number, or -errno if the first one failed. */

@@ -190,12 +190,18 @@ static bool result_is_due(const struct soft_channel *ch)
 bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
 {
 	const struct inc_requester *q = &ch->tx;
+	const uint64_t window = inc_requester_window(q);
+	uint64_t few = ch->mirror->hold_packets;
+
+	/* half of a small window is worth a system call */
+	if (window < q->slots && few > (window + 1) / 2)
+		few = (window + 1) / 2;
 
 	/* Whether flush() waits until more packets may be sent. It waits if too few may be sent now
 	 * to be worth a system call, and results are still to come, which will open the window
 	 * further. */
 	return q->next < limit && result_is_due(ch) && q->next >= q->high &&
-	       q->next >= ch->mirror->tx_flush && limit - q->next < ch->mirror->hold_packets;
+	       q->next >= ch->mirror->tx_flush && limit - q->next < few;
 }
 
 /* ---- results ---- */
@@ -259,7 +265,9 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	 * because the peer has only mirrored that. Otherwise the peer has added the request, as it
 	 * does to a result that it retransmits or that closes a gap. The ACK cannot wait then,
 	 * because the peer sends its next packets only after it. */
-	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high)) {
+	if (pkt->ackreq &&
+	    (!(sent->flags & INC_TX_ASKED) || r < m->rx_high ||
+	     (m->by_message && (ch->rx_tos & INC_ECN_MASK) && !(p->flags & SOFT_F_LAST)))) {
 		ch->ack_now = true;
 		m->unsure = ch->tx.selective;
 	}

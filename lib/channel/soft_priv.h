@@ -236,7 +236,8 @@ struct soft_channel {
 	bool ack_now; /* an ACK is due, and is sent at the end of this turn */
 	/* a NAK or RNR NAK has requested rx_next, so later packets cause no further NAK */
 	bool nak_sent;
-	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent;
+	uint64_t cnp_at_ns; /* time before which no CNP is sent */
+	uint64_t rx_packets, duplicates, acks_sent, naks_sent, rnrs_sent, cnps_sent;
 
 	/* members of an ended channel */
 	uint8_t syndrome;
@@ -359,6 +360,8 @@ void inc_soft_closing_nak(struct soft_channel *ch, uint32_t psn, uint64_t now_ns
 /* Sends an ACK packet with PSN psn at once. Of the PSN the lowest 24 bits count. */
 void inc_soft_send_aeth(struct soft_channel *ch, uint8_t syndrome, uint32_t psn);
 
+/* Reacts to a packet of the peer that has met congestion on its way. */
+void inc_soft_congested(struct soft_channel *ch, uint64_t now_ns);
 /* Sends a NAK 60 that names a gap of results (INC_GAP). */
 void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap);
 

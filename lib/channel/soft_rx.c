@@ -111,6 +111,9 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		memcpy(ch->filling + ch->filled, pkt->payload, pkt->len);
 	ch->filled += pkt->len;
 	ch->asked |= pkt->ackreq;
+	/* a peer whose window is shorter than the message goes on only after the ACK */
+	ch->ack_now |=
+		pkt->ackreq && (ch->rx_tos & INC_ECN_MASK) && !inc_op_in(pkt->opcode, INC_OPS_END);
 	ch->rx_next++;
 	if (inc_op_in(pkt->opcode, INC_OPS_END))
 		deliver(ch, pkt);
@@ -170,7 +173,8 @@ static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt
 {
 	const uint32_t next = ch->peer_psn + (uint32_t)ch->rx_next;
 
-	if (pkt->opcode != INC_OP_ACK && now_ns - ch->closing_sent_at_ns >= SOFT_CLOSING_PACE_NS)
+	if (pkt->opcode != INC_OP_ACK && pkt->opcode != INC_OP_CNP &&
+	    now_ns - ch->closing_sent_at_ns >= SOFT_CLOSING_PACE_NS)
 		inc_soft_closing_nak(ch, inc_psn_diff(pkt->psn, next) < 0 ? pkt->psn : next,
 				     now_ns);
 }
@@ -254,6 +258,13 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		return;
 	}
 	see_class(ch, d->tos);
+	if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_CNP) {
+		inc_requester_congested(&ch->tx);
+		return;
+	}
+	if (ch->life == SOFT_CONNECTED && pkt.opcode != INC_OP_ACK &&
+	    (d->tos & INC_ECN_MASK) == INC_ECN_CE)
+		inc_soft_congested(ch, now_ns);
 	if (ch->life == SOFT_ENDED)
 		take_late(ch, &pkt, now_ns);
 	else if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_ACK)

@@ -265,6 +265,26 @@ void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap)
 	ch->naks_sent++;
 }
 
+void inc_soft_congested(struct soft_channel *ch, uint64_t now_ns)
+{
+	const struct inc_tx_peer *to = &ch->tx.to;
+	const struct inc_udp_send send = {.to = &to->addr, .source = to->source, .tos = to->tos};
+	uint8_t packet[INC_CNP_PACKET_LEN];
+
+	/* A switch in passthrough mode sends results as fast as contributions arrive, so only their
+	 * senders can relieve the path. This end is one of them, and each result needs all. */
+	if (ch->mirror && !ch->mirror->by_message) {
+		inc_requester_congested(&ch->tx);
+		return;
+	}
+	if (now_ns < ch->cnp_at_ns)
+		return;
+	ch->cnp_at_ns = now_ns + INC_CNP_PACE_NS;
+	ch->cnps_sent++;
+	inc_put_cnp_packet(packet, to);
+	inc_udp_send_one(&soft_device_of(ch)->udp, &send, packet, sizeof(packet));
+}
+
 /* Puts the packets that must be sent again into batches, and a probe behind them, whose answer
  * shows whether they have arrived. */
 static void fill_again(struct soft_channel *ch, uint64_t now_ns)

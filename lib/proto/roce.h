@@ -38,6 +38,7 @@ enum inc_opcode {
 	INC_OP_WRITE_ONLY = 0x0a,
 	INC_OP_WRITE_ONLY_IMM = 0x0b,
 	INC_OP_ACK = 0x11,
+	INC_OP_CNP = 0x81, /* congestion notification packet, annex A17.9.3 */
 	/* not RC: two of the opcodes that the specification leaves to manufacturers */
 	INC_OP_ECHO_REQUEST = 0xc0,
 	INC_OP_ECHO_REPLY = 0xc1,
@@ -69,6 +70,7 @@ struct inc_bth {
 #define INC_BTH_TVER_MASK 0x0f
 #define INC_BTH_SE        0x80
 #define INC_BTH_M         0x40
+#define INC_BTH_BECN      0x40        /* the bit in the first byte of ecn_qpn that a CNP has */
 #define INC_BTH_ACKREQ    0x80000000u /* the bit in ackreq_psn, host order, that requests an ACK */
 
 struct inc_reth {
@@ -88,6 +90,7 @@ struct inc_aeth {
 #define INC_RETH_LEN 16
 #define INC_IMM_LEN  4
 #define INC_AETH_LEN 4
+#define INC_CNP_LEN  16 /* zeros behind the BTH of a CNP */
 
 _Static_assert(sizeof(struct inc_bth) == INC_BTH_LEN, "BTH is 12 bytes");
 _Static_assert(sizeof(struct inc_reth) == INC_RETH_LEN, "RETH is 16 bytes");

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <isa-l/crc.h>
 #include "lib/roce/crc.h"
-#include "lib/roce/crc_sets.h"
 
 const char *const inc_crc_set_names[INC_N_CRC_SETS] = {
 	[INC_CRC_ISAL] = "isa-l",

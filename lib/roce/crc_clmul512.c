@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CRC-32 by 512-bit carry-less multiplications (crc_fold.h). */
-#include "lib/roce/crc_sets.h"
+#include "lib/roce/crc.h"
 
 #ifdef __x86_64__
 #define INC_TARGET __attribute__((target("avx512f,avx512vl,pclmul,vpclmulqdq")))

@@ -26,7 +26,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "lib/roce/crc_sets.h"
+#include "lib/roce/crc.h"
 
 /* Multipliers that move a 128-bit part of the data forward by so many bytes: one for its first
  * half, and one for its second half. They are x^(8 * bytes + 32) and x^(8 * bytes - 32) mod P,

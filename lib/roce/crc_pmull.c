@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CRC-32 by arm64's 128-bit carry-less multiplication (crc_fold.h). */
-#include "lib/roce/crc_sets.h"
+#include "lib/roce/crc.h"
 
 #ifdef __aarch64__
 #include <arm_neon.h>

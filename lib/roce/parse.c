@@ -18,7 +18,7 @@ int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt
 	if (size < INC_BTH_LEN + INC_ICRC_LEN)
 		return -EBADMSG;
 	memcpy(&bth, data, sizeof(bth));
-	ext = inc_roce_ext_len(bth.opcode);
+	ext = bth.opcode == INC_OP_CNP ? INC_CNP_LEN : inc_roce_ext_len(bth.opcode);
 	if (ext < 0 || bth.se_m_pad_tver & INC_BTH_TVER_MASK)
 		return -EBADMSG;
 	pad = (bth.se_m_pad_tver & INC_BTH_PAD_MASK) >> INC_BTH_PAD_SHIFT;
@@ -51,9 +51,11 @@ int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt
 			pkt->imm = word;
 		}
 	}
+	if (bth.opcode == INC_OP_CNP)
+		p += INC_CNP_LEN;
 	pkt->payload = p;
 	pkt->len = size - INC_BTH_LEN - ext - pad - INC_ICRC_LEN;
-	if (bth.opcode == INC_OP_ACK && pkt->len)
+	if ((bth.opcode == INC_OP_ACK || bth.opcode == INC_OP_CNP) && pkt->len)
 		return -EBADMSG;
 	return 0;
 }

@@ -6,6 +6,7 @@ void inc_requester_init(struct inc_requester *q, uint64_t rto_min_ns, uint64_t r
 {
 	q->single_pause_ns = INC_SINGLE_PAUSE_NS;
 	inc_rto_init(&q->rto, INC_RTO_FIRST_NS, rto_min_ns, rto_max_ns);
+	inc_congestion_init(&q->congestion);
 	q->rto_at_ns = q->probe_at_ns = UINT64_MAX;
 	q->sel.round = 1;
 }
@@ -18,6 +19,8 @@ uint64_t inc_requester_limit(const struct inc_requester *q)
 
 	if (q->burst && limit > q->acked + q->burst)
 		limit = q->acked + q->burst;
+	if (limit > q->acked + inc_requester_window(q))
+		limit = q->acked + inc_requester_window(q);
 	return limit <= q->next || q->rnr_over_at_ns ? q->next : limit;
 }
 
@@ -309,6 +312,7 @@ static uint64_t first_not_kept(const struct inc_requester *q, uint64_t r)
 
 void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 {
+	const uint64_t before = q->acked;
 	uint64_t end;
 
 	if (r <= q->acked)
@@ -325,6 +329,7 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 		}
 	}
 	q->sel.tries = 0;
+	inc_congestion_acked(&q->congestion, before, q->acked, q->high, q->slots);
 	if (q->next < q->acked)
 		q->next = q->acked;
 	if (q->burst)
@@ -442,6 +447,12 @@ static void go_back(struct inc_requester *q, uint64_t r)
 	inc_rto_spoil(&q->rto);
 }
 
+void inc_requester_congested(struct inc_requester *q)
+{
+	q->figures.cnps++;
+	inc_congestion_marked(&q->congestion, q->high);
+}
+
 /* Handles a NAK: the peer is alive and has requested all packets from r on, so this function
  * resends them. */
 static void asked_again(struct inc_requester *q, uint64_t r, uint64_t now_ns)
@@ -465,6 +476,7 @@ static void hear_gap(struct inc_requester *q, uint64_t r, uint32_t gap, uint64_t
 	 * others */
 	if (from < q->high)
 		mark_lost(q, from > q->acked ? from : q->acked, INC_GAP_COUNT(gap), 1);
+	inc_congestion_marked(&q->congestion, q->high);
 	inc_rto_heard(&q->rto);
 	inc_requester_restart_timer(q, now_ns);
 }
@@ -483,6 +495,7 @@ static enum inc_requester_heard hear_nak(struct inc_requester *q, uint8_t syndro
 		}
 		inc_requester_kept(q, r, now_ns);
 		asked_again(q, r, now_ns);
+		inc_congestion_marked(&q->congestion, q->high);
 		return INC_HEARD;
 	case INC_AETH_NAK_INVALID:
 	case INC_AETH_NAK_ACCESS:
@@ -562,6 +575,7 @@ void inc_requester_timers(struct inc_requester *q, uint64_t now_ns)
 	if (now_ns < q->rto_at_ns)
 		return;
 	q->figures.timeouts++;
+	inc_congestion_marked(&q->congestion, q->high);
 	judge_path(q, now_ns);
 	inc_rto_timed_out(&q->rto);
 	if (q->selective) {

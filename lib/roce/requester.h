@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include "lib/base/clock.h"
 #include "lib/base/datagram.h"
+#include "lib/roce/congestion.h"
 #include "lib/roce/parse.h"
 #include "lib/roce/rto.h"
 #include "lib/roce/segments.h"
@@ -60,7 +61,7 @@
 struct inc_requester_figures {
 	uint64_t sent;   /* number of packets that were sent for the first time */
 	uint64_t resent; /* number of packets that were sent again */
-	uint64_t acks, naks, rnrs, timeouts;
+	uint64_t acks, naks, rnrs, timeouts, cnps;
 };
 
 struct inc_requester {
@@ -78,6 +79,9 @@ struct inc_requester {
 	struct inc_tx_packet *ring; /* ring of the packets' descriptors, one for each slot */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
+
+	/* its window limits the packets under way if packets to the peer are of class ECT */
+	struct inc_congestion congestion;
 
 	uint64_t posted; /* all packets before this one are described */
 	uint64_t next;   /* the next packet to send */
@@ -157,6 +161,12 @@ struct inc_batch {
 	unsigned int n;
 };
 
+/* Returns how many packets may be under way. */
+static inline uint64_t inc_requester_window(const struct inc_requester *q)
+{
+	return q->to.tos & INC_ECN_MASK ? inc_congestion_window(&q->congestion) : q->slots;
+}
+
 /* Returns the end of the packets that the requester may send now. If it is q->next, the requester
  * may send none. */
 uint64_t inc_requester_limit(const struct inc_requester *q);
@@ -197,6 +207,10 @@ enum inc_requester_heard {
 enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 					    const struct inc_roce_packet *pkt, uint64_t now_ns,
 					    uint64_t *r);
+
+/* Reports that packets meet congestion on their way, because the peer has sent a CNP or the network
+ * has marked what the peer has made of them. */
+void inc_requester_congested(struct inc_requester *q);
 
 /* Restarts the retransmission timer from now, or from the end of the delay that the peer has
  * requested. The timer runs only if packets are in flight. */

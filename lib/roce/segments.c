@@ -114,6 +114,16 @@ void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndr
 	inc_put_icrc(at + len, inc_icrc_udp(&to->path, 0, at, len));
 }
 
+void inc_put_cnp_packet(uint8_t *at, const struct inc_tx_peer *to)
+{
+	const size_t len = INC_BTH_LEN + INC_CNP_LEN;
+
+	memset(at, 0, len);
+	inc_put_bth(at, INC_OP_CNP, 0, to->pkey, to->qpn, 0);
+	at[INC_BTH_MASKED_AT] = INC_BTH_BECN;
+	inc_put_icrc(at + len, inc_icrc_udp(&to->path, 0, at, len));
+}
+
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
 		      uint32_t ackreq_psn, uint32_t msn)
 {

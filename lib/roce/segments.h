@@ -105,6 +105,10 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 void inc_segments_ack(struct inc_segments *t, const struct inc_tx_peer *to, uint8_t syndrome,
 		      uint32_t ackreq_psn, uint32_t msn);
 #define INC_ACK_PACKET_LEN (INC_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
+/* Writes a CNP, which asks the peer to send less, to `at`, which has room for INC_CNP_PACKET_LEN
+ * bytes. */
+#define INC_CNP_PACKET_LEN (INC_BTH_LEN + INC_CNP_LEN + INC_ICRC_LEN)
+void inc_put_cnp_packet(uint8_t *at, const struct inc_tx_peer *to);
 void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome,
 			uint32_t ackreq_psn, uint32_t msn);
 

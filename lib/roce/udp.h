@@ -46,7 +46,7 @@ int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int byt
 		 struct inc_err *err);
 /* Makes the socket's buffers larger (`grow` of struct inc_os_udp). */
 void inc_udp_grow(struct inc_udp *udp, int bytes);
-/* Makes the kernel report where each datagram arrives, and its TOS byte. Returns 0 or -errno. */
+/* Makes the kernel report where each datagram arrives. Returns 0 or -errno. */
 int inc_udp_show_arrival(struct inc_udp *udp, struct inc_err *err);
 void inc_udp_close(struct inc_udp *udp);
 

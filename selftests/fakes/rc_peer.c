@@ -115,6 +115,7 @@ bool rc_peer_receive(struct rc_peer *p, struct inc_roce_packet *pkt, int timeout
 	assert_int_equal(inc_roce_parse(bytes, size, pkt), 0);
 	assert_int_equal(pkt->qpn, RC_PEER_QPN);
 	assert_int_equal(pkt->pkey, INC_PKEY_DEFAULT);
+	p->from_tos = d->tos;
 	p->together = (d->size + d->step - 1) / d->step;
 	p->at += size;
 	if (p->at == d->size) {
@@ -133,6 +134,11 @@ static uint8_t *put_head(const struct rc_peer *p, uint8_t *at, const struct rc_p
 		    INC_PKEY_DEFAULT ^ packet->flip_pkey, p->channel_qpn ^ packet->flip_qpn,
 		    (packet->psn & INC_PSN_MASK) | (packet->ackreq ? INC_BTH_ACKREQ : 0));
 	at += INC_BTH_LEN;
+	if (packet->opcode == INC_OP_CNP) {
+		at[INC_BTH_MASKED_AT - INC_BTH_LEN] = INC_BTH_BECN;
+		memset(at, 0, INC_CNP_LEN);
+		at += INC_CNP_LEN;
+	}
 	if (inc_roce_has_reth(packet->opcode)) {
 		inc_put_reth(at, htobe64(packet->va), htonl(packet->rkey), htonl(packet->dmalen));
 		at += INC_RETH_LEN;
@@ -177,8 +183,11 @@ static void transmit(const struct rc_peer *p, int fd, const void *bytes, size_t 
 				       .sin_addr.s_addr = p->to_channel.daddr,
 				       .sin_port = htons(p->to_channel.dport)};
 	const struct iovec iov = {(void *)bytes, size};
-	const struct inc_udp_send send = {
-		.to = &to, .iov = &iov, .iovs = 1, .segment_bytes = step < size ? step : 0};
+	const struct inc_udp_send send = {.to = &to,
+					  .iov = &iov,
+					  .iovs = 1,
+					  .segment_bytes = step < size ? step : 0,
+					  .tos = p->tos};
 
 	assert_int_equal(p->udp.send(fd, &send, 1), 1);
 }

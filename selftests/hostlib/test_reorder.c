@@ -119,6 +119,86 @@ static void answer(struct mirror_fixture *w, uint32_t probe, uint32_t kept, uint
 	STEP_WHILE(endpoint_stats(w->ep).acks_received == acks, endpoint_serve(w->ep));
 }
 
+#define ECT 2 /* TOS byte of packets whose sender reacts to congestion */
+#define CE  3 /* the same after a router has marked them */
+
+static void post(struct mirror_fixture *w, unsigned int first, unsigned int end)
+{
+	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
+
+	endpoint_post_packets(w->ep, &v, first, end, true);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+}
+
+/* The endpoint has sent contributions [first, end) and no others. */
+static void expect_sent(struct mirror_fixture *w, unsigned int first, unsigned int end)
+{
+	for (unsigned int i = first; i < end; i++) {
+		expect(w, DATA, &w->received[i]);
+		assert_int_equal(w->received[i].psn, i);
+		assert_int_equal(w->peer.from_tos, ECT);
+	}
+	assert_int_equal(w->tx->high, end);
+}
+
+/* An endpoint whose packets may be marked begins with a small window, which grows by the results.
+ * Results with marks make it smaller, because this end's contributions have caused them. A CNP of
+ * the peer does the same. */
+static void marked_results(void **state)
+{
+	struct mirror_fixture *w = *state;
+	unsigned int r, sent = INC_WINDOW_FIRST;
+	uint64_t window;
+
+	w->tx->to.tos = w->peer.tos = ECT;
+	post(w, 0, MIRROR_SLOTS);
+	expect_sent(w, 0, sent);
+	for (r = 0; r < INC_WINDOW_FIRST; r++)
+		give_result(w, r);
+	assert_int_equal(inc_requester_window(w->tx), 2 * INC_WINDOW_FIRST);
+	expect_sent(w, sent, r + 2 * INC_WINDOW_FIRST);
+	sent = r + 2 * INC_WINDOW_FIRST;
+	window = inc_requester_window(w->tx);
+	w->peer.tos = CE;
+	for (; r < 2 * INC_WINDOW_FIRST; r++)
+		give_result(w, r);
+	assert_in_range(inc_requester_window(w->tx), window / 2, window * 6 / 10);
+	assert_int_equal(endpoint_channel(w->ep)->cnps_sent, 0);
+	/* the rest comes, although the window is small, and each result is right */
+	w->peer.tos = ECT;
+	for (; r < MIRROR_SLOTS; r++) {
+		for (; sent < w->tx->high; sent++)
+			expect(w, DATA, &w->received[sent]);
+		give_result(w, r);
+	}
+	assert_int_equal(w->ep->completed, MIRROR_SLOTS);
+	window = inc_requester_window(w->tx);
+	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_CNP});
+	STEP_WHILE(inc_requester_window(w->tx) == window, endpoint_serve(w->ep));
+	assert_true(inc_requester_window(w->tx) < window);
+}
+
+/* A CNP that nothing asked for, or with a wrong ICRC, has no effect on a connection whose packets
+ * cannot be marked, or none at all. */
+static void cnps_without_marks(void **state)
+{
+	struct mirror_fixture *w = *state;
+	const struct inc_congestion before = w->tx->congestion;
+	const uint64_t bad = endpoint_stats(w->ep).bad_packets;
+
+	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_CNP, .flip_icrc = 1});
+	STEP_WHILE(endpoint_stats(w->ep).bad_packets == bad, endpoint_serve(w->ep));
+	assert_memory_equal(&w->tx->congestion, &before, sizeof(before));
+	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_CNP});
+	STEP_WHILE(!w->tx->figures.cnps, endpoint_serve(w->ep));
+	assert_int_equal(inc_requester_window(w->tx), w->tx->slots);
+	w->peer.tos = CE;
+	contribute(w, 0, 100);
+	for (unsigned int r = 0; r < 100; r++)
+		give_result(w, r);
+	assert_int_equal(inc_requester_window(w->tx), w->tx->slots);
+}
+
 /* Nothing is sent again but what a NAK names. A probe follows, and its answer has what is lost once
  * more sent again. */
 static void gap_of_contributions(void **state)
@@ -281,6 +361,8 @@ static void impossible_answers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(marked_results),
+		CASE(cnps_without_marks),
 		CASE(gap_of_contributions),
 		CASE(results_acknowledge_themselves),
 		CASE(results_overtake_an_ack),

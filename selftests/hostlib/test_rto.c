@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* The estimator of the retransmission timer (lib/roce/rto.h), with a simulated clock. */
+/* The estimator of the retransmission timer (lib/roce/rto.h), with a simulated clock, and the
+ * congestion window (lib/roce/congestion.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "lib/base/clock.h"
+#include "lib/roce/congestion.h"
 #include "lib/roce/rto.h"
 
 #define MS    1000000ull
@@ -150,6 +153,103 @@ static void probes(void **state)
 	assert_int_equal(inc_rto_probes(&t), 1);
 }
 
+#define MOST 256
+
+/* A sender with more to send than its window allows. */
+struct sender {
+	struct inc_congestion c;
+	uint64_t acked, high;
+};
+
+static struct sender full(void)
+{
+	struct sender s = {};
+
+	inc_congestion_init(&s.c);
+	s.high = inc_congestion_window(&s.c);
+	return s;
+}
+
+/* The peer acknowledges all packets under way one by one, and each makes room for others. */
+static void one_round(struct sender *s)
+{
+	const uint64_t end = s->high;
+
+	while (s->acked < end) {
+		inc_congestion_acked(&s->c, s->acked, s->acked + 1, s->high, MOST);
+		s->acked++;
+		s->high = s->acked + inc_congestion_window(&s->c);
+	}
+}
+
+static void window_doubles_until_a_mark(void **state)
+{
+	struct sender s = full();
+
+	assert_int_equal(s.high, INC_WINDOW_FIRST);
+	for (uint64_t want = 2 * INC_WINDOW_FIRST; want <= MOST; want *= 2) {
+		one_round(&s);
+		assert_int_equal(inc_congestion_window(&s.c), want);
+	}
+	one_round(&s);
+	assert_int_equal(inc_congestion_window(&s.c), MOST);
+}
+
+/* The first mark halves the window, whatever else its round reports. Then the window grows by a
+ * packet in a round. */
+static void window_after_a_mark(void **state)
+{
+	struct sender s = full();
+	uint64_t window;
+
+	one_round(&s);
+	one_round(&s);
+	window = inc_congestion_window(&s.c);
+	assert_in_range(s.c.share, INC_SHARE_ONE / 2, INC_SHARE_ONE);
+	s.c.share = INC_SHARE_ONE;
+	for (int i = 0; i < 10; i++)
+		inc_congestion_marked(&s.c, s.high);
+	assert_int_equal(inc_congestion_window(&s.c), window / 2);
+	one_round(&s);
+	assert_in_range(inc_congestion_window(&s.c), window / 2, window / 2 + 1);
+	for (int i = 0; i < 10; i++)
+		one_round(&s);
+	assert_in_range(inc_congestion_window(&s.c), window / 2 + 9, window / 2 + 11);
+}
+
+/* Where a mark comes once in 16 rounds, each takes little. Marks in all rounds leave the least
+ * window, with which packets still go. */
+static void rare_marks_and_constant_marks(void **state)
+{
+	struct sender s = full();
+	uint64_t window;
+
+	for (int i = 0; i < 400; i++) {
+		if (i % 16 == 0)
+			inc_congestion_marked(&s.c, s.high);
+		one_round(&s);
+	}
+	window = inc_congestion_window(&s.c);
+	inc_congestion_marked(&s.c, s.high);
+	assert_in_range(inc_congestion_window(&s.c), window * 85 / 100, window * 99 / 100);
+	for (int i = 0; i < 100; i++) {
+		inc_congestion_marked(&s.c, s.high);
+		one_round(&s);
+	}
+	assert_int_equal(inc_congestion_window(&s.c), INC_WINDOW_LEAST);
+}
+
+/* Single packets, one after the other, never fill the window, so it stays as it is. */
+static void unused_window_does_not_grow(void **state)
+{
+	struct inc_congestion c;
+
+	inc_congestion_init(&c);
+	for (uint64_t r = 0; r < 1000; r++)
+		inc_congestion_acked(&c, r, r + 1, r + 1, MOST);
+	assert_int_equal(inc_congestion_window(&c), INC_WINDOW_FIRST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -160,6 +260,10 @@ int main(void)
 		cmocka_unit_test(no_sample_after_a_retransmission),
 		cmocka_unit_test(back_off),
 		cmocka_unit_test(probes),
+		cmocka_unit_test(window_doubles_until_a_mark),
+		cmocka_unit_test(window_after_a_mark),
+		cmocka_unit_test(rare_marks_and_constant_marks),
+		cmocka_unit_test(unused_window_does_not_grow),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

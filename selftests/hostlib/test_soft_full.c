@@ -329,9 +329,77 @@ static void bad_classes(void **state)
 	}
 }
 
+#define CE 3 /* TOS byte of packets that have met congestion */
+
+static uint64_t clock_now_ns;
+
+static uint64_t standing_clock(clockid_t clock)
+{
+	return clock_now_ns;
+}
+
+/* Serves the endpoint until everything that has arrived is processed, and returns how many CNPs the
+ * peer has received then. */
+static unsigned int cnps(struct rc_peer *peer, struct inccl_endpoint *ep)
+{
+	struct inc_roce_packet pkt;
+	unsigned int n = 0;
+
+	assert_true(inccl_endpoint_progress(ep) >= 0);
+	assert_int_equal(inccl_endpoint_flush(ep), 0);
+	while (rc_peer_receive(peer, &pkt, 100))
+		n += pkt.opcode == INC_OP_CNP;
+	return n;
+}
+
+/* A peer that sums whole messages sends its results by itself, so it receives CNPs for those that
+ * arrive with marks, and one in INC_CNP_PACE_NS at most. */
+static void marks_are_reported(void **state)
+{
+	static uint8_t data[PAYLOAD], got[PAYLOAD];
+	struct inc_channel_region from, to;
+	struct inccl_endpoint *ep;
+	struct inc_roce_packet pkt;
+	struct rc_peer peer;
+
+	room = UINT32_MAX;
+	ep = open_by_message(&peer);
+	assert_int_equal(inccl_endpoint_map(ep, data, sizeof(data), false, &from), 0);
+	assert_int_equal(inccl_endpoint_map(ep, got, sizeof(got), true, &to), 0);
+	for (int i = 0; i < 3; i++) {
+		const struct inc_channel_exchange msg = {.send = data,
+							 .recv = got,
+							 .send_len = PAYLOAD,
+							 .recv_len = PAYLOAD,
+							 .send_region = &from,
+							 .recv_region = &to,
+							 .has_imm = true};
+
+		assert_int_equal(inccl_endpoint_post(ep, &msg), 0);
+	}
+	receive(&peer, ep, 0, &pkt);
+	clock_now_ns = inc_now_ns();
+	inc_os.clock_ns = standing_clock;
+	rc_peer_mirror(&peer, &pkt, 0, data);
+	assert_int_equal(cnps(&peer, ep), 0);
+	peer.tos = CE;
+	rc_peer_mirror(&peer, &pkt, 1, data);
+	assert_int_equal(cnps(&peer, ep), 1);
+	clock_now_ns += INC_CNP_PACE_NS - 1;
+	rc_peer_mirror(&peer, &pkt, 2, data);
+	assert_int_equal(cnps(&peer, ep), 0);
+	clock_now_ns++;
+	rc_peer_mirror(&peer, &pkt, 2, data);
+	assert_int_equal(cnps(&peer, ep), 1);
+	assert_int_equal(endpoint_channel(ep)->cnps_sent, 2);
+	inc_os.clock_ns = inc_os_kernel.clock_ns;
+	endpoint_pair_close(&peer, ep);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(marks_are_reported, restore_calls),
 		cmocka_unit_test_teardown(rest_of_a_message, restore_calls),
 		cmocka_unit_test_teardown(single_sends, restore_calls),
 		cmocka_unit_test_teardown(slow_receive, restore_calls),
