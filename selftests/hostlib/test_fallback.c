@@ -278,7 +278,7 @@ static void creation_in_vain(void)
 	}
 }
 
-/* ---- what ranks say ---- */
+/* ---- answers of other ranks ---- */
 
 static bool other_has_ended(struct member *m)
 {
@@ -303,7 +303,7 @@ static void say_too_much(struct member *m)
 						     .room = f->result[1].room};
 		pthread_mutex_unlock(&f->lock);
 		job_wait(m, other_has_ended);
-		f->is_gone = true; /* so that it waits for nobody */
+		f->is_gone = true; /* so that it waits for no other rank */
 	} else {
 		job_pause_ms(m, 1);
 		job_check(job_call(m, 0) == -EPROTO);
