@@ -86,6 +86,13 @@ OPENMPI_H := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/include/mpi.h 
 OPENMPI_LIB := $(firstword $(wildcard /usr/lib/*-linux-gnu*/openmpi/lib /usr/lib64/openmpi/lib))
 # The headers of its components: libopenmpi-dev has them, and other distributions may not.
 OPENMPI_COLL := $(patsubst %/ompi/mca/coll/coll.h,%,$(firstword $(wildcard $(dir $(OPENMPI_H))openmpi/ompi/mca/coll/coll.h)))
+# Those of Open MPI 5 include PMIx, and headers of threads that Debian 13 leaves out. Without these no component can be built.
+ifneq ($(wildcard $(OPENMPI_COLL)/opal/mca/threads/threads.h),)
+OPENMPI_PMIX := $(firstword $(wildcard /usr/lib/*-linux-gnu*/pmix2/include/pmix.h /usr/include/pmix.h))
+ifeq ($(and $(OPENMPI_PMIX),$(wildcard $(OPENMPI_COLL)/opal/mca/threads/pthreads/threads_pthreads_threads.h)),)
+OPENMPI_COLL :=
+endif
+endif
 FLAGS_openmpi = $(FLAGS_plain) $(if $(OPENMPI_H),-isystem $(dir $(OPENMPI_H)))
 # mpich: the same of MPICH, of Debian's libmpich-dev or Fedora's mpich-devel.
 MPICH_H := $(firstword $(wildcard /usr/include/*-linux-gnu*/mpich/mpi.h /usr/include/mpich-*/mpi.h))
