@@ -5,7 +5,10 @@
 
 /* Calls of a trial, of which each path serves every second one. The first call of each path does
  * not count, because buffers and connections may be new. */
-#define TRIAL_CALLS 8
+#define TRIAL_CALLS (FRONT_PATHS * (1 + FRONT_COUNTED))
+/* The switch must take this share of MPI's time at most. Where both take about as long, MPI alone
+ * is never worse than without the library, although a trial has few calls. */
+#define MOST_OF_MPI 0.95
 /* calls between the first trial and the next, and at most */
 #define FIRST_REST   256
 #define LONGEST_REST (1u << 20)
@@ -34,23 +37,36 @@ static enum front_path choose(const struct front_choice *choice)
 	return choice->rest ? choice->path : choice->trial % FRONT_PATHS;
 }
 
-/* Notes the time of a call. At the end of a trial all ranks choose the path whose shortest call
- * took less time on its slowest rank. */
+/* The median, because the shortest of few calls may be a lucky one. */
+static double median_of(const double s[FRONT_COUNTED])
+{
+	const double low = s[0] < s[1] ? s[0] : s[1], high = s[0] < s[1] ? s[1] : s[0];
+
+	_Static_assert(FRONT_COUNTED == 3, "the median of three");
+	return s[2] < low ? low : s[2] > high ? high : s[2];
+}
+
+/* Notes the time of a call. At the end of a trial all ranks choose the path whose median took less
+ * time on its slowest rank. */
 static void learn(struct front_choice *choice, enum front_path path, double took_s,
 		  const struct front_call *c, size_t bytes)
 {
+	double typical_s[FRONT_PATHS];
+
 	if (choice->rest) {
 		choice->rest--;
 		return;
 	}
-	if (choice->trial < 2 * FRONT_PATHS || took_s < choice->best_s[path])
-		choice->best_s[path] = took_s;
+	if (choice->trial >= FRONT_PATHS)
+		choice->took_s[path][choice->trial / FRONT_PATHS - 1] = took_s;
 	if (++choice->trial < TRIAL_CALLS)
 		return;
-	PMPI_Allreduce(MPI_IN_PLACE, choice->best_s, FRONT_PATHS, MPI_DOUBLE, MPI_MAX, c->comm);
-	choice->path = choice->best_s[FRONT_SWITCH] <= choice->best_s[FRONT_MPI] ? FRONT_SWITCH
-										 : FRONT_MPI;
-	front_count_choice(c->kind, front_class(bytes), choice->path, choice->best_s);
+	for (int p = 0; p < FRONT_PATHS; p++)
+		typical_s[p] = median_of(choice->took_s[p]);
+	PMPI_Allreduce(MPI_IN_PLACE, typical_s, FRONT_PATHS, MPI_DOUBLE, MPI_MAX, c->comm);
+	choice->path = typical_s[FRONT_SWITCH] <= MOST_OF_MPI * typical_s[FRONT_MPI] ? FRONT_SWITCH
+										     : FRONT_MPI;
+	front_count_choice(c->kind, front_class(bytes), choice->path, typical_s);
 	choice->trial = 0;
 	choice->next_rest = !choice->next_rest                 ? FIRST_REST
 			    : choice->next_rest < LONGEST_REST ? 2 * choice->next_rest

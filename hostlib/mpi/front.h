@@ -24,6 +24,7 @@
 #define FRONT_KEEP_BYTES ((size_t)64 << 10)
 #define FRONT_TEXT_BYTES 320 /* room for a reason */
 #define FRONT_CLASSES    48  /* classes of sizes: powers of two */
+#define FRONT_COUNTED    3   /* calls of a trial that count, on each path */
 
 /* bytes that a call of MPI moves at once, because MPI counts them by an int */
 #define FRONT_PIECE_BYTES ((size_t)1 << 30)
@@ -122,7 +123,7 @@ struct front_choice {
 	uint32_t rest;      /* calls until the next trial begins; 0: a trial runs */
 	uint32_t next_rest; /* the rest after the trial that runs */
 	enum front_path path;
-	double best_s[FRONT_PATHS]; /* the shortest call of the trial */
+	double took_s[FRONT_PATHS][FRONT_COUNTED]; /* the calls of the trial that count */
 };
 
 enum front_use { FRONT_NEW, FRONT_ON, FRONT_OFF };
@@ -228,7 +229,7 @@ void front_count_reason(enum front_kind kind, enum front_reason reason);
 /* Notes the path that all ranks have chosen for a class of sizes, and the times that they compared.
  */
 void front_count_choice(enum front_kind kind, unsigned int class, enum front_path path,
-			const double best_s[FRONT_PATHS]);
+			const double typical_s[FRONT_PATHS]);
 void front_report(void);
 unsigned int front_class(size_t bytes);
 

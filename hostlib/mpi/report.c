@@ -38,8 +38,8 @@ static const char *const reasons[FRONT_REASONS] = {
 struct figures {
 	uint64_t calls, bytes;
 	double took_s;
-	uint64_t chosen; /* trials that have chosen this path */
-	double best_s;   /* the shortest call of the last trial, on its slowest rank */
+	uint64_t chosen;  /* trials that have chosen this path */
+	double typical_s; /* the median of the last trial, on its slowest rank */
 };
 
 static struct figures figures[FRONT_KINDS][FRONT_PATHS][FRONT_CLASSES];
@@ -73,12 +73,12 @@ void front_count_reason(enum front_kind kind, enum front_reason reason)
 }
 
 void front_count_choice(enum front_kind kind, unsigned int class, enum front_path path,
-			const double best_s[FRONT_PATHS])
+			const double typical_s[FRONT_PATHS])
 {
 	pthread_mutex_lock(&lock);
 	figures[kind][path][class].chosen++;
 	for (int p = 0; p < FRONT_PATHS; p++)
-		figures[kind][p][class].best_s = best_s[p];
+		figures[kind][p][class].typical_s = typical_s[p];
 	pthread_mutex_unlock(&lock);
 }
 
@@ -88,12 +88,12 @@ static void print_row(int kind, int path, int size)
 {
 	const struct figures *f = &figures[kind][path][size];
 	const uint64_t trials = f->chosen + figures[kind][!path][size].chosen;
-	char best[24] = "-", chosen[48] = "-";
+	char typical[24] = "-", chosen[48] = "-";
 
 	if (!f->calls)
 		return;
 	if (trials) {
-		snprintf(best, sizeof(best), "%.1f", f->best_s * 1e6);
+		snprintf(typical, sizeof(typical), "%.1f", f->typical_s * 1e6);
 		snprintf(chosen, sizeof(chosen), "%llu of %llu", (unsigned long long)f->chosen,
 			 (unsigned long long)trials);
 	} else if (front_fixed >= 0) {
@@ -101,7 +101,7 @@ static void print_row(int kind, int path, int size)
 	}
 	fprintf(stderr, "%-20s %-7s %14llu %10llu %14llu %12.6f %12s %10s\n",
 		front_kind_names[kind], path_names[path], 1ull << size,
-		(unsigned long long)f->calls, (unsigned long long)f->bytes, f->took_s, best,
+		(unsigned long long)f->calls, (unsigned long long)f->bytes, f->took_s, typical,
 		chosen);
 }
 
@@ -130,7 +130,7 @@ void front_report(void)
 	if (rank || !wanted || wanted[0] != '1')
 		return;
 	fprintf(stderr, "inccl: calls of rank 0\n%-20s %-7s %14s %10s %14s %12s %12s %10s\n",
-		"call", "path", "bytes below", "calls", "bytes", "seconds", "best us", "chosen");
+		"call", "path", "bytes below", "calls", "bytes", "seconds", "median us", "chosen");
 	for (int kind = 0; kind < FRONT_KINDS; kind++)
 		for (int size = 0; size < FRONT_CLASSES; size++)
 			for (int path = 0; path < FRONT_PATHS; path++)
