@@ -317,7 +317,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
-        self._mine, self._size = rank, size
+        self._mine, self._size, self._name = rank, size, ""
         self.calls: Dict[Tuple[str, str], int] = {}
         self._reported: set[str] = set()
         self._kept: Deque[Work] = collections.deque(maxlen=KEPT_WORKS)
@@ -339,6 +339,16 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def getBackendName(self) -> str:
         return "inccl"
+
+    # PyTorch 2 gives each process group a name, and asks for it at the end. Its own class has one only if it has backends.
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    group_name = property(getGroupName)
 
     def _count(self, call: str, way: str) -> None:
         self.calls[call, way] = self.calls.get((call, way), 0) + 1
