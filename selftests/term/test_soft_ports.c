@@ -34,6 +34,7 @@ struct fixture {
 	struct inc_comm_conf conf;
 	struct rc_peer peer[CHILDREN];
 	unsigned int n_notices;
+	unsigned int cnps; /* number of CNPs to children */
 };
 
 static const struct inc_channel_ops *const kinds[INC_N_ENDPOINT_KINDS] = {
@@ -189,15 +190,17 @@ static void give_all(struct fixture *w, unsigned int number, unsigned int packet
 		give(w, i, number, packets);
 }
 
-/* Whether child i has received all packets of a result, apart from ACKs. together: the number of
- * packets that each send had. */
+/* Whether child i has received all packets of a result, apart from ACKs. CNPs are counted.
+ * together: the number of packets that each send had. */
 static bool has_result(struct fixture *w, uint32_t i, unsigned int packets, unsigned int together)
 {
 	struct inc_roce_packet pkt;
 	unsigned int n = 0;
 
 	while (rc_peer_receive(&w->peer[i], &pkt, 0))
-		if (pkt.opcode != INC_OP_ACK) {
+		if (pkt.opcode == INC_OP_CNP) {
+			w->cnps++;
+		} else if (pkt.opcode != INC_OP_ACK) {
 			assert_int_equal(w->peer[i].together, together);
 			n++;
 		}
@@ -313,8 +316,10 @@ static void mirrored_classes(void **state)
 	give_all(&w, 0, PACKETS);
 	turn(&w);
 	for (i = 0; i < CHILDREN; i++) {
+		w.cnps = 0;
 		assert_int_equal(tos_of_next(&w.peer[i]), want[i]);
 		assert_true(has_result(&w, i, PACKETS, PACKETS));
+		assert_int_equal(w.cnps > 0, (given[i] & INC_ECN_MASK) == INC_ECN_CE);
 		give(&w, i, 2, PACKETS);
 	}
 	turn(&w);
