@@ -258,6 +258,8 @@ enum wire_class wire_classify(const uint8_t *frame, size_t len)
 
 	if (!bth)
 		return WIRE_OTHER;
+	if (frame[bth] == INC_OP_CNP)
+		return WIRE_OTHER; /* its number depends on the time */
 	return frame[bth] == INC_OP_ACK ? WIRE_ACK : WIRE_DATA;
 }
 

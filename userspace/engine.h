@@ -144,6 +144,8 @@ struct inc_engine_comm {
 	_(T, naks_received, "packets", COUNTER, "NAKs of the peer")                           \
 	_(T, rnrs_sent, "packets", COUNTER, "RNR NAKs to the peer")                           \
 	_(T, retransmits, "packets", COUNTER, "packets sent again")                           \
+	_(T, cnps_sent, "packets", COUNTER, "CNPs to the peer, by soft endpoints")            \
+	_(T, congested, "", COUNTER, "reports of congestion on the way to the peer")          \
 	_(T, acks_paid, "packets", COUNTER, "owed ACKs that the slow path sent")              \
 	_(T, timeouts, "", COUNTER, "times that the peer did not acknowledge soon")           \
 	_(T, rtt_us, "microseconds", GAUGE, "round trip, smoothed; 0: not measured yet")      \

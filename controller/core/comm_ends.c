@@ -133,25 +133,33 @@ void inc_comm_drop_ends(struct inc_comm *comm)
 	}
 }
 
-/* Checks that the ends of a connection between two switches are in one partition, as far as they
- * are known. Otherwise each switch would drop the other one's packets without a report. */
+/* Checks that the ends of a connection between two switches accept each other's P_Key, as far as it
+ * is known. RDMA devices compare the partition, and at least one must be a full member. A switch in
+ * passthrough mode compares all bits. Otherwise packets would be dropped without a report. */
 static int check_partition(const struct inc_comm *comm, unsigned int node, const struct link *l,
 			   struct inc_err *err)
 {
 	const struct inc_topology *topo = comm->group->core->topo;
 	const struct inc_tree_node *nodes = comm->tree->nodes;
+	const uint16_t own = l->own->pkey;
 	uint16_t peer;
+	bool exact;
 
 	if (l->to < 0)
 		return 0;
-	peer = nodes[l->to].mode == INC_PASSTHROUGH ? INC_PKEY_DEFAULT : l->peer->pkey;
-	if (!peer || !((peer ^ l->own->pkey) & INC_PKEY_BITS))
+	exact = nodes[l->to].mode == INC_PASSTHROUGH;
+	peer = exact ? INC_PKEY_DEFAULT : l->peer->pkey;
+	if (!peer || !own || (peer == own && own & ~INC_PKEY_BITS))
+		return 0;
+	if (!exact && !((peer ^ own) & INC_PKEY_BITS) && (peer | own) & ~INC_PKEY_BITS)
 		return 0;
 	return inc_err_set(
 		err, EINVAL,
 		"has the P_Key 0x%04x at port %s, and switch %s, behind that port, has 0x%04x: set "
-		"pkey_index in 'verbs' of the topology's ports to indexes of one P_Key",
-		l->own->pkey, topo->switches[nodes[node].sw].ports[l->port].name,
+		"pkey_index in 'verbs' of the topology's ports to indexes of one P_Key, with a "
+		"full "
+		"member at one end",
+		own, topo->switches[nodes[node].sw].ports[l->port].name,
 		topo->switches[nodes[l->to].sw].name, peer);
 }
 

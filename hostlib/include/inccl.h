@@ -507,14 +507,14 @@ int inccl_communicator_duplicate(struct inccl_communicator *comm,
 	_(reordered, "packets", "results that came after a later one (soft)")                   \
 	_(bad_packets, "packets", "dropped: ICRC, length, unknown sender, out of range (soft)") \
 	_(acks_sent, "packets", "ACKs of results (soft)")                                       \
-	_(acks_received, "packets",                                                             \
-	  "ACKs of contributions; with verbs, of sends that asked for it")                      \
+	_(acks_received, "packets", "ACKs; with verbs, of sends that asked for it")             \
 	_(naks_sent, "packets", "NAKs of results (soft)")                                       \
 	_(naks_received, "packets", "NAKs of contributions (soft)")                             \
 	_(rnrs_received, "packets", "requests to wait, RNR NAKs (soft)")                        \
 	_(timeouts, "times", "the retransmission timer ran out (soft)")                         \
 	_(send_calls, "calls", "to the kernel to send, or posts to the device")                 \
-	_(recv_calls, "calls", "to the kernel to receive, or looks at the completion queue")
+	_(recv_calls, "calls", "to the kernel to receive, or looks at the completion queue")    \
+	_(congested, "times", "the network was congested, and fewer packets were sent (soft)")
 
 struct inccl_communicator_info {
 	size_t sz;

@@ -386,5 +386,6 @@ void inccl_endpoint_stats(const struct inccl_endpoint *ep, struct inccl_transpor
 		.timeouts = ch.timeouts,
 		.send_calls = dev.send_calls,
 		.recv_calls = dev.recv_calls,
+		.congested = ch.congested,
 	};
 }

@@ -82,7 +82,11 @@ static int bind_udp(int fd, uint32_t own, uint16_t *port, struct inc_err *err)
 	/* With DF and without connect() the kernel sends IP ID 0, and the ICRC covers the ID. PROBE
 	 * sets DF like DO, but ignores the path MTU in ICMP messages, which anyone can forge. */
 	ret = set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
-	return ret ? inc_err_set(err, -ret, "IP_MTU_DISCOVER: %s", strerror(-ret)) : 0;
+	if (ret)
+		return inc_err_set(err, -ret, "IP_MTU_DISCOVER: %s", strerror(-ret));
+	/* by the TOS byte a soft endpoint learns of congestion, and its peer's class */
+	ret = set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	return ret ? inc_err_set(err, -ret, "IP_RECVTOS: %s", strerror(-ret)) : 0;
 }
 
 static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
@@ -98,8 +102,6 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 		close(fd);
 		return ret;
 	}
-	/* without it, marks of congestion are not seen */
-	set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
 	*out = (struct inc_udp_socket){
 		.fd = fd,
 		.port = port,
@@ -173,7 +175,6 @@ static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 	d->tos = 0;
 	d->data = msg->msg_iov->iov_base;
 	d->size = d->step = m->msg_len;
-	d->tos = 0;
 	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(d->from))
 		d->size = 0;
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))

@@ -330,7 +330,8 @@ struct inc_channel_exchange {
 /* Counters of a channel's packets. For a posted channel on an RDMA device all are 0, because the
  * device does not count the packets of a single queue pair. */
 struct inc_channel_figures {
-	uint64_t cnps_sent, cnps_received; /* soft channels: reports of congestion */
+	/* soft channels: CNPs to the peer, and reports of congestion on the way to it */
+	uint64_t cnps_sent, congested;
 	uint64_t rx_packets, duplicates, reordered, naks_sent, naks_received, rnrs_sent,
 		rnrs_received;
 	uint64_t tx_packets, retransmits, acks_sent, acks_received, timeouts;

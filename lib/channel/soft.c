@@ -544,7 +544,7 @@ static void soft_figures(const struct inc_channel *c, struct inc_channel_figures
 		.timeouts_in_a_row = ch->tx.rto.backoff,
 		.srtt_ns = ch->tx.rto.srtt_ns,
 		.cnps_sent = ch->cnps_sent,
-		.cnps_received = tx->cnps,
+		.congested = tx->congested,
 	};
 }
 

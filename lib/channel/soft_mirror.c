@@ -193,13 +193,11 @@ bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
 	const uint64_t window = inc_requester_window(q);
 	uint64_t few = ch->mirror->hold_packets;
 
-	/* half of a small window is worth a system call */
 	if (window < q->slots && few > (window + 1) / 2)
 		few = (window + 1) / 2;
-
 	/* Whether flush() waits until more packets may be sent. It waits if too few may be sent now
 	 * to be worth a system call, and results are still to come, which will open the window
-	 * further. */
+	 * further. Half of a congestion window is enough. */
 	return q->next < limit && result_is_due(ch) && q->next >= q->high &&
 	       q->next >= ch->mirror->tx_flush && limit - q->next < few;
 }
@@ -265,9 +263,8 @@ static void store(struct soft_channel *ch, const struct inc_roce_packet *pkt, ui
 	 * because the peer has only mirrored that. Otherwise the peer has added the request, as it
 	 * does to a result that it retransmits or that closes a gap. The ACK cannot wait then,
 	 * because the peer sends its next packets only after it. */
-	if (pkt->ackreq &&
-	    (!(sent->flags & INC_TX_ASKED) || r < m->rx_high ||
-	     (m->by_message && (ch->rx_tos & INC_ECN_MASK) && !(p->flags & SOFT_F_LAST)))) {
+	ch->ack_now |= pkt->ackreq && ch->rx_tos & INC_ECN_MASK; /* as in soft_rx.c */
+	if (pkt->ackreq && (!(sent->flags & INC_TX_ASKED) || r < m->rx_high)) {
 		ch->ack_now = true;
 		m->unsure = ch->tx.selective;
 	}
@@ -365,6 +362,15 @@ static bool is_lost(const struct soft_channel *ch, uint64_t r)
 	return !(p->flags & SOFT_F_GOT) && p->round <= ch->tx.sel.answered;
 }
 
+/* Sends a NAK for results [from, to), which were lost. Where the peer sends results as fast as
+ * contributions come, a lost one is a report of congestion, as a mark is (inc_soft_congested()). */
+static void name_gap(struct soft_channel *ch, uint64_t from, uint64_t to)
+{
+	inc_soft_send_nak(ch, INC_GAP(from - ch->rx_next, to - from));
+	if (!ch->mirror->by_message)
+		inc_congestion_lost(&ch->tx.congestion, ch->tx.high);
+}
+
 /* Sends NAKs for the results that the peer has completed and that are missing here, one NAK for
  * each gap. */
 static void name_gaps(struct soft_channel *ch)
@@ -377,7 +383,7 @@ static void name_gaps(struct soft_channel *ch)
 		while (r < end && r - from < INC_GAP_COUNT(~0u) && is_lost(ch, r))
 			result_of(ch, r++)->round = ch->tx.sel.round;
 		if (r > from)
-			inc_soft_send_nak(ch, INC_GAP(from - ch->rx_next, r - from));
+			name_gap(ch, from, r);
 		else
 			r++;
 	}
@@ -436,6 +442,8 @@ static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 		return;
 	inc_soft_send_aeth(ch, INC_AETH_NAK_SEQ, ch->peer_psn + (uint32_t)ch->rx_next);
 	m->gap_nak_sent = true;
+	if (!m->by_message)
+		inc_congestion_lost(&ch->tx.congestion, ch->tx.high);
 	note_acked(ch);
 	ch->ack_now = false;
 }

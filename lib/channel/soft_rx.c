@@ -111,9 +111,8 @@ static void take_data(struct soft_channel *ch, const struct inc_roce_packet *pkt
 		memcpy(ch->filling + ch->filled, pkt->payload, pkt->len);
 	ch->filled += pkt->len;
 	ch->asked |= pkt->ackreq;
-	/* a peer whose window is shorter than the message goes on only after the ACK */
-	ch->ack_now |=
-		pkt->ackreq && (ch->rx_tos & INC_ECN_MASK) && !inc_op_in(pkt->opcode, INC_OPS_END);
+	/* a peer that has used up its congestion window goes on only after the ACK */
+	ch->ack_now |= pkt->ackreq && ch->rx_tos & INC_ECN_MASK;
 	ch->rx_next++;
 	if (inc_op_in(pkt->opcode, INC_OPS_END))
 		deliver(ch, pkt);

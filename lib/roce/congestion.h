@@ -6,9 +6,10 @@
  * before it loses packets.
  *
  * The rules are those of DCTCP (RFC 8257), where CNPs take the place of ECE. A round ends when the
- * peer has all packets that were sent when the round began. The window falls once in a round with a
- * mark, by half of the share of rounds that had one. So it falls by half when marks begin, and by
- * little while they are rare. It grows by a packet in each round. Before the first mark it doubles.
+ * peer has all packets that were sent when the round began. In a round with a mark the window falls
+ * once. The first mark halves it. Later ones take half of the part of all rounds that had a mark,
+ * so they take little while they are rare. A lost packet halves it. It grows by a packet in each
+ * round, and before the first mark or loss it doubles.
  */
 #ifndef INC_ROCE_CONGESTION_H
 #define INC_ROCE_CONGESTION_H
@@ -23,7 +24,7 @@
 
 #define INC_WINDOW_FIRST 16 /* packets under way at first */
 #define INC_WINDOW_LEAST 2  /* packets that may always be under way */
-#define INC_WINDOW_UNIT  256
+#define INC_WINDOW_UNIT  65536
 #define INC_SHARE_ONE    1024
 #define INC_SHARE_WEIGHT 16 /* a round counts for so much of the share of rounds with marks */
 
@@ -32,7 +33,7 @@ struct inc_congestion {
 	uint32_t share;     /* share of the rounds with a mark, of INC_SHARE_ONE */
 	uint64_t round_end; /* the round ends when the peer has all packets before this one */
 	bool marked;        /* the present round has had a mark */
-	bool steady;        /* there was a mark, so the window does not double any more */
+	bool steady;        /* there was a mark or a loss, so the window does not double any more */
 };
 
 static inline void inc_congestion_init(struct inc_congestion *c)
@@ -50,8 +51,9 @@ static inline uint64_t inc_congestion_window(const struct inc_congestion *c)
 /* Ends a round. high: all packets before this one were sent. */
 static inline void inc_congestion_next_round(struct inc_congestion *c, uint64_t high)
 {
-	c->share = (c->share * (INC_SHARE_WEIGHT - 1) + (c->marked ? INC_SHARE_ONE : 0)) /
-		   INC_SHARE_WEIGHT;
+	if (c->steady)
+		c->share = (c->share * (INC_SHARE_WEIGHT - 1) + (c->marked ? INC_SHARE_ONE : 0)) /
+			   INC_SHARE_WEIGHT;
 	c->marked = false;
 	c->round_end = high;
 }
@@ -72,17 +74,31 @@ static inline void inc_congestion_acked(struct inc_congestion *c, uint64_t befor
 		inc_congestion_next_round(c, high);
 }
 
-/* Called when the peer reports a mark, or a packet is lost. */
-static inline void inc_congestion_marked(struct inc_congestion *c, uint64_t high)
+/* Makes the window smaller by half of `share`, once in a round. */
+static inline void inc_congestion_fall(struct inc_congestion *c, uint64_t high, uint32_t share)
 {
 	const uint32_t least = INC_WINDOW_LEAST * INC_WINDOW_UNIT;
-	const uint32_t less = (uint64_t)c->window * c->share / (2 * INC_SHARE_ONE);
+	const uint32_t less = (uint64_t)c->window * share / (2 * INC_SHARE_ONE);
 
 	if (c->marked)
 		return;
 	c->window = c->window > least + less ? c->window - less : least;
 	c->marked = c->steady = true;
 	c->round_end = high;
+}
+
+/* Called when the peer reports a mark. */
+static inline void inc_congestion_marked(struct inc_congestion *c, uint64_t high)
+{
+	const uint32_t least = INC_SHARE_ONE / INC_SHARE_WEIGHT; /* the share of this round alone */
+
+	inc_congestion_fall(c, high, c->share > least ? c->share : least);
+}
+
+/* Called when a packet counts as lost. */
+static inline void inc_congestion_lost(struct inc_congestion *c, uint64_t high)
+{
+	inc_congestion_fall(c, high, INC_SHARE_ONE);
 }
 
 #endif

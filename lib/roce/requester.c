@@ -79,8 +79,12 @@ uint64_t inc_requester_again(struct inc_requester *q, struct inc_batch *batch, u
 	for (r = r > q->acked ? r : q->acked; r < q->high; r++)
 		if (inc_requester_packet(q, r)->flags & INC_TX_LOST)
 			break;
-	if (r >= q->high || q->rnr_over_at_ns)
+	/* the congestion window limits these packets, too, until the answer to a probe shows that
+	 * they have arrived */
+	if (r >= q->high || q->rnr_over_at_ns ||
+	    (q->to.tos & INC_ECN_MASK && q->sel.again >= inc_requester_window(q)))
 		return UINT64_MAX;
+	q->sel.again++;
 	p = inc_requester_packet(q, r);
 	inc_segments_begin(t);
 	inc_segments_add(t, &q->to, p, (q->start_psn + r) & INC_PSN_MASK, false);
@@ -290,6 +294,7 @@ bool inc_requester_probes(struct inc_requester *q, uint64_t now_ns)
 	if (now_ns < q->probe_at_ns)
 		return false;
 	q->probe_at_ns = UINT64_MAX;
+	q->sel.again = 0;
 	/* A probe that is sent late still gets time for its answer before the timeout. A repeated
 	 * one gets none, because the first one may be lost and has had its time. */
 	if (!q->sel.probing && q->rto_at_ns < now_ns + half_ns)
@@ -366,10 +371,11 @@ void inc_requester_kept_alone(struct inc_requester *q, uint64_t r, uint64_t now_
 
 /* Marks `count` packets of a selective requester from `from` on as lost, so that they are sent
  * again. It leaves out packets that the peer has, and packets that were sent again in round `since`
- * or later. */
+ * or later. A loss is a report of congestion, unless the peer had no room for packets. */
 static void mark_lost(struct inc_requester *q, uint64_t from, uint64_t count, uint32_t since)
 {
 	const uint64_t end = count < q->high - from ? from + count : q->high;
+	const unsigned int before = q->sel.lost;
 	uint64_t r;
 
 	for (r = from; r < end; r++) {
@@ -380,6 +386,8 @@ static void mark_lost(struct inc_requester *q, uint64_t from, uint64_t count, ui
 		p->flags |= INC_TX_LOST;
 		q->sel.lost++;
 	}
+	if (q->sel.lost > before && !q->rnr_over_at_ns)
+		inc_congestion_lost(&q->congestion, q->high);
 }
 
 static void judge_path(struct inc_requester *q, uint64_t now_ns);
@@ -420,6 +428,7 @@ static void answered(struct inc_requester *q, uint32_t status, uint64_t now_ns)
 	q->sel.answered = probe->round;
 	if (probe->round + 1 == q->sel.round) {
 		q->sel.probing = false;
+		q->sel.again = 0;
 		q->sel.pace_at_ns = now_ns;
 	}
 	q->sel.probe_rtt_ns = q->sel.probe_rtt_ns
@@ -445,11 +454,13 @@ static void go_back(struct inc_requester *q, uint64_t r)
 {
 	q->next = r > q->acked ? r : q->acked;
 	inc_rto_spoil(&q->rto);
+	if (!q->rnr_over_at_ns)
+		inc_congestion_lost(&q->congestion, q->high);
 }
 
 void inc_requester_congested(struct inc_requester *q)
 {
-	q->figures.cnps++;
+	q->figures.congested++;
 	inc_congestion_marked(&q->congestion, q->high);
 }
 
@@ -476,7 +487,6 @@ static void hear_gap(struct inc_requester *q, uint64_t r, uint32_t gap, uint64_t
 	 * others */
 	if (from < q->high)
 		mark_lost(q, from > q->acked ? from : q->acked, INC_GAP_COUNT(gap), 1);
-	inc_congestion_marked(&q->congestion, q->high);
 	inc_rto_heard(&q->rto);
 	inc_requester_restart_timer(q, now_ns);
 }
@@ -495,7 +505,6 @@ static enum inc_requester_heard hear_nak(struct inc_requester *q, uint8_t syndro
 		}
 		inc_requester_kept(q, r, now_ns);
 		asked_again(q, r, now_ns);
-		inc_congestion_marked(&q->congestion, q->high);
 		return INC_HEARD;
 	case INC_AETH_NAK_INVALID:
 	case INC_AETH_NAK_ACCESS:
@@ -575,7 +584,6 @@ void inc_requester_timers(struct inc_requester *q, uint64_t now_ns)
 	if (now_ns < q->rto_at_ns)
 		return;
 	q->figures.timeouts++;
-	inc_congestion_marked(&q->congestion, q->high);
 	judge_path(q, now_ns);
 	inc_rto_timed_out(&q->rto);
 	if (q->selective) {

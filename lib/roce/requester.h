@@ -61,7 +61,8 @@
 struct inc_requester_figures {
 	uint64_t sent;   /* number of packets that were sent for the first time */
 	uint64_t resent; /* number of packets that were sent again */
-	uint64_t acks, naks, rnrs, timeouts, cnps;
+	uint64_t acks, naks, rnrs, timeouts;
+	uint64_t congested; /* number of reports of congestion */
 };
 
 struct inc_requester {
@@ -117,8 +118,10 @@ struct inc_requester {
 		/* one past the highest packet that the peer is known to keep behind a gap */
 		uint64_t kept_high;
 		uint64_t sent_high; /* one past the highest packet that was sent again */
-		bool hungry;        /* the owner knows of missing results */
-		bool probing;       /* a probe is not answered yet */
+		/* number of packets that were sent again since the last probe was answered */
+		unsigned int again;
+		bool hungry;  /* the owner knows of missing results */
+		bool probing; /* a probe is not answered yet */
 		/* a probe must follow at once, because packets were sent again */
 		bool follow;
 		uint32_t round;    /* number of the next probe */
@@ -208,8 +211,8 @@ enum inc_requester_heard inc_requester_hear(struct inc_requester *q,
 					    const struct inc_roce_packet *pkt, uint64_t now_ns,
 					    uint64_t *r);
 
-/* Reports that packets meet congestion on their way, because the peer has sent a CNP or the network
- * has marked what the peer has made of them. */
+/* Reports that packets meet congestion on their way, because the peer has sent a CNP, or the
+ * network has marked their results. */
 void inc_requester_congested(struct inc_requester *q);
 
 /* Restarts the retransmission timer from now, or from the end of the delay that the peer has

@@ -92,6 +92,8 @@ static bool receive_datagrams(struct rc_peer *p, int timeout_ms)
 	return n > 0;
 }
 
+static const uint8_t no_bytes[INC_CNP_LEN];
+
 bool rc_peer_receive(struct rc_peer *p, struct inc_roce_packet *pkt, int timeout_ms)
 {
 	const struct inc_datagram *d = &p->datagram[p->next];
@@ -115,6 +117,11 @@ bool rc_peer_receive(struct rc_peer *p, struct inc_roce_packet *pkt, int timeout
 	assert_int_equal(inc_roce_parse(bytes, size, pkt), 0);
 	assert_int_equal(pkt->qpn, RC_PEER_QPN);
 	assert_int_equal(pkt->pkey, INC_PKEY_DEFAULT);
+	if (pkt->opcode == INC_OP_CNP) {
+		assert_int_equal(bytes[INC_BTH_MASKED_AT], INC_BTH_BECN);
+		assert_int_equal(pkt->psn, 0);
+		assert_memory_equal(bytes + INC_BTH_LEN, no_bytes, INC_CNP_LEN);
+	}
 	p->from_tos = d->tos;
 	p->together = (d->size + d->step - 1) / d->step;
 	p->at += size;

@@ -178,8 +178,8 @@ static void marked_results(void **state)
 	assert_true(inc_requester_window(w->tx) < window);
 }
 
-/* A CNP that nothing asked for, or with a wrong ICRC, has no effect on a connection whose packets
- * cannot be marked, or none at all. */
+/* A CNP with a wrong ICRC has no effect. A right one, and marks on results, have none where packets
+ * cannot be marked. */
 static void cnps_without_marks(void **state)
 {
 	struct mirror_fixture *w = *state;
@@ -190,13 +190,77 @@ static void cnps_without_marks(void **state)
 	STEP_WHILE(endpoint_stats(w->ep).bad_packets == bad, endpoint_serve(w->ep));
 	assert_memory_equal(&w->tx->congestion, &before, sizeof(before));
 	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_CNP});
-	STEP_WHILE(!w->tx->figures.cnps, endpoint_serve(w->ep));
-	assert_int_equal(inc_requester_window(w->tx), w->tx->slots);
+	STEP_WHILE(!w->tx->figures.congested, endpoint_serve(w->ep));
 	w->peer.tos = CE;
 	contribute(w, 0, 100);
 	for (unsigned int r = 0; r < 100; r++)
 		give_result(w, r);
-	assert_int_equal(inc_requester_window(w->tx), w->tx->slots);
+	contribute(w, 100, MIRROR_SLOTS);
+}
+
+/* Lost packets halve the window, and no more of them than the window has are sent again before the
+ * answer to a probe. */
+static void losses_and_the_window(void **state)
+{
+	struct mirror_fixture *w = *state;
+	unsigned int r;
+
+	w->tx->to.tos = w->peer.tos = ECT;
+	w->tx->congestion.window = 64 * INC_WINDOW_UNIT;
+	post(w, 0, 64);
+	expect_sent(w, 0, 64);
+	for (r = 0; r < 24; r++)
+		give_result(w, r);
+	w->tx->congestion.window = 20 * INC_WINDOW_UNIT;
+	send_aeth(w, INC_AETH_NAK_SEQ, 24, INC_GAP(0, 40), false);
+	for (; r < 34; r++)
+		expect_psn(w, DATA, r);
+	expect_psn(w, PROBE, 23);
+	assert_int_equal(inc_requester_window(w->tx), 10);
+	answer(w, w->probe, 34, 0, 24);
+	for (; r < 44; r++)
+		expect_psn(w, DATA, r);
+	expect_psn(w, PROBE, 23);
+}
+
+/* A NAK that names a packet whose result has come was overtaken, so nothing is lost. */
+static void overtaken_nak(void **state)
+{
+	struct mirror_fixture *w = *state;
+	const uint64_t naks = endpoint_stats(w->ep).naks_received;
+	uint64_t window;
+
+	w->tx->to.tos = w->peer.tos = ECT;
+	post(w, 0, 10);
+	expect_sent(w, 0, 10);
+	give_result(w, 3);
+	window = inc_requester_window(w->tx);
+	send_aeth(w, INC_AETH_NAK_SEQ, 0, INC_GAP(3, 1), false);
+	STEP_WHILE(endpoint_stats(w->ep).naks_received == naks, endpoint_serve(w->ep));
+	assert_int_equal(inc_requester_window(w->tx), window);
+	assert_int_equal(endpoint_stats(w->ep).packets_resent, 0);
+}
+
+/* A result that the peer has completed and that is missing here was lost on a path that only
+ * contributions can relieve. */
+static void lost_result(void **state)
+{
+	struct mirror_fixture *w = *state;
+	uint64_t window;
+
+	w->tx->to.tos = w->peer.tos = ECT;
+	post(w, 0, 10);
+	expect_sent(w, 0, 10);
+	give_result(w, 0);
+	give_result(w, 2);
+	window = inc_requester_window(w->tx);
+	w->tx->probe_at_ns = inc_now_ns();
+	soft_due(SOFT_DEV(w->ep->dev), w->tx->probe_at_ns);
+	expect_psn(w, PROBE, 0);
+	answer(w, w->probe, 10, 0, 3);
+	expect_nak(w, 1, INC_GAP(0, 1));
+	/* the answer has acknowledged nine contributions, by which the window has grown */
+	assert_int_equal(inc_requester_window(w->tx), (window + 9) / 2);
 }
 
 /* Nothing is sent again but what a NAK names. A probe follows, and its answer has what is lost once
@@ -363,6 +427,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(marked_results),
 		CASE(cnps_without_marks),
+		CASE(losses_and_the_window),
+		CASE(overtaken_nak),
+		CASE(lost_result),
 		CASE(gap_of_contributions),
 		CASE(results_acknowledge_themselves),
 		CASE(results_overtake_an_ack),

@@ -195,18 +195,16 @@ static void window_doubles_until_a_mark(void **state)
 	assert_int_equal(inc_congestion_window(&s.c), MOST);
 }
 
-/* The first mark halves the window, whatever else its round reports. Then the window grows by a
- * packet in a round. */
+/* The first mark halves the window, however late it comes, and whatever else its round reports.
+ * Then the window grows by a packet in a round. A loss halves it again, although marks are rare. */
 static void window_after_a_mark(void **state)
 {
 	struct sender s = full();
 	uint64_t window;
 
-	one_round(&s);
-	one_round(&s);
+	for (int i = 0; i < 200; i++)
+		one_round(&s);
 	window = inc_congestion_window(&s.c);
-	assert_in_range(s.c.share, INC_SHARE_ONE / 2, INC_SHARE_ONE);
-	s.c.share = INC_SHARE_ONE;
 	for (int i = 0; i < 10; i++)
 		inc_congestion_marked(&s.c, s.high);
 	assert_int_equal(inc_congestion_window(&s.c), window / 2);
@@ -215,6 +213,29 @@ static void window_after_a_mark(void **state)
 	for (int i = 0; i < 10; i++)
 		one_round(&s);
 	assert_in_range(inc_congestion_window(&s.c), window / 2 + 9, window / 2 + 11);
+	for (int i = 0; i < 200; i++)
+		one_round(&s);
+	window = inc_congestion_window(&s.c);
+	inc_congestion_lost(&s.c, s.high);
+	inc_congestion_lost(&s.c, s.high);
+	assert_int_equal(inc_congestion_window(&s.c), window / 2);
+}
+
+/* After many rounds without a mark, marks in each round make the window small within some rounds.
+ */
+static void marks_come_back(void **state)
+{
+	struct sender s = full();
+
+	inc_congestion_marked(&s.c, s.high);
+	for (int i = 0; i < 400; i++)
+		one_round(&s);
+	assert_int_equal(inc_congestion_window(&s.c), MOST);
+	for (int i = 0; i < 12; i++) {
+		inc_congestion_marked(&s.c, s.high);
+		one_round(&s);
+	}
+	assert_in_range(inc_congestion_window(&s.c), INC_WINDOW_LEAST, MOST / 4);
 }
 
 /* Where a mark comes once in 16 rounds, each takes little. Marks in all rounds leave the least
@@ -262,6 +283,7 @@ int main(void)
 		cmocka_unit_test(probes),
 		cmocka_unit_test(window_doubles_until_a_mark),
 		cmocka_unit_test(window_after_a_mark),
+		cmocka_unit_test(marks_come_back),
 		cmocka_unit_test(rare_marks_and_constant_marks),
 		cmocka_unit_test(unused_window_does_not_grow),
 	};

@@ -303,8 +303,8 @@ static void errors_name_the_transport(void **state)
 	assert_int_equal(strncmp(err.msg, "soft: payload 300: ", 19), 0);
 }
 
-/* A traffic class that a sender must not have, or no number, is refused with the variable's name.
- */
+/* A traffic class that a sender must not have is refused with the variable's name, and so is a word
+ * that is no number. */
 static void bad_classes(void **state)
 {
 	static const char *const bad[][2] = {

@@ -60,6 +60,8 @@ static void view_end(const struct comm_end *end, const struct inc_term_figures *
 		.naks_received = ch.naks_received,
 		.rnrs_sent = ch.rnrs_sent,
 		.retransmits = ch.retransmits,
+		.cnps_sent = ch.cnps_sent,
+		.congested = ch.congested,
 		.timeouts = ch.timeouts,
 		.rtt_us = ch.srtt_ns / INC_NSEC_PER_USEC,
 	};

@@ -65,6 +65,7 @@ class Info(NamedTuple):
     timeouts: int
     send_calls: int
     recv_calls: int
+    congested: int
     float_bits: int
     tree: str
     mode: str

@@ -171,7 +171,8 @@ class CollectiveOpts(_Options):
 
 
 STATISTICS = ("packets_sent", "packets_resent", "results", "duplicates", "reordered", "bad_packets", "acks_sent",
-              "acks_received", "naks_sent", "naks_received", "rnrs_received", "timeouts", "send_calls", "recv_calls")
+              "acks_received", "naks_sent", "naks_received", "rnrs_received", "timeouts", "send_calls", "recv_calls",
+              "congested")
 
 
 class CommunicatorInfo(ctypes.Structure):
