@@ -134,13 +134,16 @@ class Place(costs.Program):
 
     def job(self, dtype, sizes, iterations):
         """Runs a job. A failure names the figure."""
-        result = costs.allreduce(self.lab, dtype, sizes, iterations, *self.build.perf_args,
-                                 before=("chrt", "--fifo", PRIORITY) if self.how.real_time else (), env=self.build.rank_env,
-                                 timeout=self.how.limit, check=False)
+        what = f"{self.where}, {dtype}, {', '.join(map(size_text, sizes))}"
+        limit = f"killed after {self.how.limit:g} s (--limit)"
+        try:
+            result = costs.allreduce(self.lab, dtype, sizes, iterations, *self.build.perf_args,
+                                     before=("chrt", "--fifo", PRIORITY) if self.how.real_time else (), env=self.build.rank_env,
+                                     timeout=self.how.limit, check=False)
+        except Failure as e:  # inc-lab did not end by itself
+            raise Failure(f"{what}: {limit}: {e}") from None
         if result.code:
-            what = f"{self.where}, {dtype}, {', '.join(map(size_text, sizes))}"
-            why = f"killed after {self.how.limit:g} s (--limit)" if result.seconds >= self.how.limit else \
-                f"exit code {result.code}"
+            why = limit if result.seconds >= self.how.limit else f"exit code {result.code}"
             raise Failure(f"{what}: {why}: {result.err.strip() or 'it printed no error'}")
         return costs.printed(result)
 
