@@ -225,17 +225,19 @@ class Lane:
         """Runs a collective, during which its memory lives, even if close() ends the job."""
         self._raised = None
         nbytes, before = job.call.count * Dtype(job.call.dtype).size, self.repeated
+        # Without elements a call ends at once in the library. The framework's path needs an address, which an empty tensor lacks.
+        is_empty = not job.call.count and job.call.collective != Collective.BARRIER
         choice = None
-        if self._by_switch is None and not before:
+        if self._by_switch is None and not before and not is_empty:
             choice = self._choices.setdefault((job.call.collective, nbytes.bit_length()), Choice())
-        by_switch = choice.path() if choice else self._by_switch is not False
+        by_switch = choice.path() if choice else is_empty or self._by_switch is not False
         since = time.monotonic()
         if by_switch:
             code = lib.inccl_fallback_run(self._pointer, job.call)
         else:
             code = self._guarded(lambda: self._framework.repeat(job.call))
         took_s = time.monotonic() - since
-        if not code:
+        if not code and not is_empty:
             self._count(Collective(job.call.collective), by_switch and self.repeated == before, nbytes, took_s)
         # all ranks have repeated the same collective, so they end the measurements together
         if not code and choice and not self.repeated:
