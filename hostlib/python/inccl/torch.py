@@ -52,6 +52,7 @@ LANES = 2  # collectives of a process group that are on the switch at once
 CREATE_TIMEOUT_MS = 20000
 MAX_TIMEOUT_MS = (1 << 31) - 1
 NO_TIMEOUT = datetime.timedelta(0)
+OLDER = "an older inccl.torch"
 HOOK_TIMEOUT = datetime.timedelta(minutes=30)  # of the hook in a process group of another backend
 COLLECTIVES = {"allreduce": Collective.ALLREDUCE, "reduce": Collective.REDUCE, "broadcast": Collective.BROADCAST,
                "allgather": Collective.ALL_GATHER, "reduce_scatter": Collective.REDUCE_SCATTER, "barrier": Collective.BARRIER}
@@ -154,12 +155,18 @@ def _check_device(tensors: Tensors) -> None:
 # ---- how ranks meet ----
 
 def _agree(store: Any, key: str, rank: int, size: int, mine: str) -> Optional[str]:
-    """Tells all ranks whether this one has a reason not to use the switch ("": none). Returns the first reason, by rank."""
-    store.set(f"{key}/{rank}", mine or "-")
+    """Tells all ranks whether this one has a reason not to use the switch ("": none). Returns the first reason, by rank, which is
+    the same on all ranks. It is a reason, too, that a rank has other settings than rank 0. A rank without a reason gives its
+    settings, so that ranks of any versions find the difference. One that only gives "-" has an older inccl.torch."""
+    store.set(f"{key}/{rank}", mine or "-" + _settings())
+    first = ""
     for other in range(size):
-        reason = store.get(f"{key}/{other}").decode(errors="replace")
-        if reason != "-":
-            return f"rank {other}: {reason}"
+        value = store.get(f"{key}/{other}").decode(errors="replace")
+        if not value.startswith("-"):
+            return f"rank {other}: {value}"
+        first = first or value
+        if value != first:
+            return f"rank {other}: it has {value[1:] or OLDER}, and rank 0 has {first[1:] or OLDER}"
     return None
 
 
@@ -176,13 +183,13 @@ def _settings() -> str:
     return f"libinccl {version()}, INCCL_TORCH_CHOICE={_choice()}"
 
 
-def _hindrance(first: str) -> str:
-    """Why this rank cannot use the switch, as far as it knows that before it asks the controller, or "". first: rank 0's settings"""
+def _hindrance() -> str:
+    """Why this rank cannot use the switch, as far as it knows that by itself before it asks the controller, or ""."""
     if not os.environ.get("INCCL_CONTROLLER"):
         return _here("INCCL_CONTROLLER is not set")
     if _choice() not in CHOICES:
         return _here(f"INCCL_TORCH_CHOICE: '{_choice()[:40]}' is not {', '.join(CHOICES)}")
-    return "" if _settings() == first else _here(f"it has {_settings()}, and rank 0 has {first}")
+    return ""
 
 
 class Met(NamedTuple):
@@ -196,8 +203,7 @@ def meet(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Met:
     """Makes a group of the ranks of a store, and its lanes. All ranks return the same, because they have agreed on it."""
     if rank == 0:
         store.set("inccl/job", f"{os.environ.get('INCCL_JOB', 'torch')[:40]}-{secrets.token_hex(8)}")
-        store.set("inccl/settings", _settings())
-    reason = _agree(store, "inccl/ready", rank, size, _hindrance(store.get("inccl/settings").decode(errors="replace")))
+    reason = _agree(store, "inccl/ready", rank, size, _hindrance())
     group: Optional[Group] = None
     comms: List[Communicator] = []
     fewer: Optional[str] = None
