@@ -75,8 +75,10 @@ class Choice:
             self.rest -= 1
             return
         self._took_s.append(took_s)
+        # Each of the two paths has one call that does not count, because connections may be new, and COUNTED others.
         if len(self._took_s) < 2 * (1 + COUNTED):
             return
+        # Calls 0, 2, 4 and so on went through the switch, and 1, 3, 5 and so on by the framework. Calls 0 and 1 do not count.
         switch_s, framework_s = slowest([statistics.median(self._took_s[first::2]) for first in (2, 3)])
         self.by_switch = switch_s <= MOST_OF_FRAMEWORK * framework_s
         self._took_s = []

@@ -319,8 +319,8 @@ class Gloo(Framework):
 # ---- the backend ----
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
-    """The process group of the backend "inccl". calls counts the calls by their way: "switch" for those of which lanes choose the
-    path, and "gloo" for those that only gloo can do. figures has what the lanes have done."""
+    """The process group of the backend "inccl". calls counts the calls by their way: "switch" for those that could go through the
+    switch, and "gloo" for those that only gloo can do. figures says which path the former took."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
@@ -524,9 +524,9 @@ if __name__ != "__main__":
 # ---- the hook of DistributedDataParallel ----
 
 class HookState:
-    """What allreduce_hook() needs: model.register_comm_hook(HookState(), allreduce_hook). The gradients go through the switch,
-    whatever backend the process group has. wire: torch.float16 or torch.bfloat16, the type in which gradients are summed.
-    The ranks of a process group must make its states in the same order, because they meet in the store by a number."""
+    """What allreduce_hook() needs: model.register_comm_hook(HookState(), allreduce_hook). The gradients take the lanes' path
+    (INCCL_TORCH_CHOICE), whatever backend the process group has. wire: torch.float16 or torch.bfloat16, the type in which gradients
+    are summed. The ranks of a process group must make its states in the same order, because they meet in the store by a number."""
 
     def __init__(self, group: Any = None, wire: Optional[torch.dtype] = None):
         if wire not in (None, torch.float32, torch.float16, torch.bfloat16):
