@@ -399,7 +399,7 @@ int inccl_fallback_destroy(struct inccl_fallback *f)
 	if (!f || f->maker != getpid())
 		return 0;
 	/* another rank may still need the last result, unless the job is over */
-	if (!f->is_gone)
+	if (!f->has_failed)
 		ret = wait_for_end(f);
 	if (f->comm)
 		inccl_communicator_destroy(f->comm);

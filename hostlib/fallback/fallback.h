@@ -138,9 +138,9 @@ struct inccl_fallback {
 	size_t copy_bytes;
 	char reason[600];
 	char text[64];
-	/* A rank is gone, or has made other calls, and the reason names it. So this rank has failed
-	 * for ever. It changes under the lock. */
-	bool is_gone;
+	/* This rank has failed for ever, and the reason names the rank that is the cause. It
+	 * changes under the lock. */
+	bool has_failed;
 	struct inccl_asked *asked; /* of each rank */
 	/* the clock of the time limits, and of the times below */
 	struct inc_awake awake;

@@ -72,7 +72,7 @@ void inccl_fallback_answer(void *arg, const struct inccl_question *question,
 	}
 	reply->lost = f->lost;
 	reply->begun = f->begun;
-	reply->ended = f->is_gone ? UINT64_MAX : f->ended; /* has failed, and needs nothing more */
+	reply->ended = f->has_failed ? UINT64_MAX : f->ended; /* it needs nothing more */
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -270,7 +270,7 @@ static int unknown(struct inccl_fallback *f, int rank, const char *what)
 {
 	char why[sizeof(f->reason)];
 
-	if (!f->is_gone) {
+	if (!f->has_failed) {
 		memcpy(why, f->reason, sizeof(why));
 		snprintf(f->reason, sizeof(f->reason),
 			 "rank %d %s, so it is not known whether it has the result of the "
@@ -278,7 +278,7 @@ static int unknown(struct inccl_fallback *f, int rank, const char *what)
 			 rank, what, why);
 	}
 	pthread_mutex_lock(&f->lock);
-	f->is_gone = true;
+	f->has_failed = true;
 	pthread_mutex_unlock(&f->lock);
 	return -ECONNRESET;
 }
@@ -288,7 +288,7 @@ static int defect(struct inccl_fallback *f, int rank, const char *what)
 {
 	snprintf(f->reason, sizeof(f->reason), "rank %d %s", rank, what);
 	pthread_mutex_lock(&f->lock);
-	f->is_gone = true;
+	f->has_failed = true;
 	pthread_mutex_unlock(&f->lock);
 	return -EPROTO;
 }

@@ -303,12 +303,12 @@ static void say_too_much(struct member *m)
 						     .room = f->result[1].room};
 		pthread_mutex_unlock(&f->lock);
 		job_wait(m, other_has_ended);
-		f->is_gone = true; /* so that it waits for no other rank */
+		f->has_failed = true; /* so that it waits for no other rank */
 	} else {
 		job_pause_ms(m, 1);
 		job_check(job_call(m, 0) == -EPROTO);
 		job_check(strstr(inccl_fallback_reason(f), "rank 1 "));
-		f->is_gone = true;
+		f->has_failed = true;
 	}
 	job_check(!inccl_fallback_destroy(f));
 }
@@ -380,7 +380,7 @@ static void silent_for_ever(struct member *m)
 		pthread_mutex_lock(&m->fallback->lock);
 		job.has_silence = true;
 		job_wait(m, other_has_ended);
-		m->fallback->is_gone = true; /* so that the framework is not called */
+		m->fallback->has_failed = true; /* so that the framework is not called */
 		pthread_mutex_unlock(&m->fallback->lock);
 	} else {
 		job_pause_ms(m, 1);
@@ -503,7 +503,7 @@ static void die_with_a_child(struct member *m)
 			close(child_pipe[1]);
 			be_a_child(m, child_pipe[0]);
 		}
-		m->fallback->is_gone = true; /* so that the framework is not called */
+		m->fallback->has_failed = true; /* so that the framework is not called */
 	} else {
 		job_wait(m, other_has_ended);
 		at_ms = job_now_ms();
