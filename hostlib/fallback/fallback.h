@@ -164,8 +164,8 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
  * result, or -1. That rank is asked first, because a rank that is asked gives the collective up.
  * Returns 1 if one had the result, of which
  * `bytes` are at `to` then. Returns 0 if all have given the collective up. Returns -ECONNRESET if a
- * rank is gone, and none of the others has the result; or -EPROTO if a rank has a shorter result,
- * or has gone on without one.
+ * rank is gone, and none of the others has the result; or -EPROTO if a rank has a result of another
+ * size, or has gone on without one.
  */
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
 			   size_t bytes);

@@ -240,7 +240,22 @@ static void pause_between(struct inccl_fallback *f)
 	inc_wait_poll(NULL, 0, PAUSE_MS);
 }
 
-/* Copies the result of a collective from a rank that has it. */
+/* Whether a rank has more than so many bytes of a result. A rank that does not answer has given
+ * these bytes before, so the caller goes on with them. */
+static bool has_more(struct inccl_fallback *f, int rank, uint64_t number, size_t bytes)
+{
+	const struct inccl_question question = {
+		.ask = INCCL_ASK_BYTES, .number = number, .offset = bytes, .bytes = 1};
+	struct inccl_answer reply;
+	uint8_t byte;
+
+	return !inccl_peers_ask(f->peers, rank, &question, &reply, &byte, INCCL_PEERS_ASK_MS) &&
+	       reply.bytes;
+}
+
+/* Copies the result of a collective from a rank that has it. bytes: 0 if this rank needs none of
+ * the result. Returns 0; -ECONNRESET if the rank is gone; -ENODATA if its result is shorter; or
+ * -EMSGSIZE if that is longer. */
 static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
 {
 	struct inccl_question question = {.ask = INCCL_ASK_BYTES, .number = number};
@@ -261,7 +276,7 @@ static int fetch(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *t
 		else
 			question.offset += reply.bytes;
 	}
-	return 0;
+	return bytes && has_more(f, rank, number, bytes) ? -EMSGSIZE : 0;
 }
 
 /* Notes the rank without which it is not known whether the collective has a result, and why the
@@ -300,6 +315,10 @@ static int fetch_announced(struct inccl_fallback *f, int rank, uint64_t number, 
 	struct inccl_asked *asked = &f->asked[rank];
 	const int ret = fetch(f, rank, number, to, bytes);
 
+	if (ret == -EMSGSIZE) {
+		asked->answered = true;
+		return defect(f, rank, "has a longer result of the collective");
+	}
 	if (ret != -ENODATA)
 		return !ret;
 	/* The rank may have gone on meanwhile, which its next answer says. */

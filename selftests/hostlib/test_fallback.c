@@ -285,9 +285,12 @@ static bool other_has_ended(struct member *m)
 	return job.member[!m->rank].has_ended;
 }
 
-static void say_too_much(struct member *m)
+static size_t other_bytes; /* of the result that rank 1 has */
+
+static void have_another_size(struct member *m)
 {
-	static const uint32_t part = 7;
+	static const uint32_t other[2 * SMALL] = {7};
+	const bool is_longer = other_bytes > 4 * SMALL;
 	struct inccl_fallback *f;
 
 	job_create(m);
@@ -298,8 +301,8 @@ static void say_too_much(struct member *m)
 		f->result[1] = (struct inccl_result){.number = 1,
 						     .state = RESULT_SHARED,
 						     .is_held = true,
-						     .data = (const uint8_t *)&part,
-						     .bytes = sizeof(part),
+						     .data = (const uint8_t *)other,
+						     .bytes = other_bytes,
 						     .room = f->result[1].room};
 		pthread_mutex_unlock(&f->lock);
 		job_wait(m, other_has_ended);
@@ -307,19 +310,24 @@ static void say_too_much(struct member *m)
 	} else {
 		job_pause_ms(m, 1);
 		job_check(job_call(m, 0) == -EPROTO);
-		job_check(strstr(inccl_fallback_reason(f), "rank 1 "));
+		job_check(strstr(inccl_fallback_reason(f),
+				 is_longer ? "rank 1 has a longer" : "rank 1 has a shorter"));
 		f->has_failed = true;
 	}
 	job_check(!inccl_fallback_destroy(f));
 }
 
-/* A rank has a result, but not all of it. That is a defect of the program, such as calls of
- * different sizes. The other rank must name it, and not ask for ever. */
+/* A rank has a result, but a shorter or a longer one than the other rank needs. That is a defect of
+ * the program, such as calls of different sizes. The other rank must name it, and neither ask for
+ * ever nor take a part of the result for all of it. */
 static void result_of_another_size(void)
 {
-	job_prepare_two(INCCL_ALLREDUCE, SMALL);
-	plan.ending[0][0] = FAILS;
-	job_run(say_too_much);
+	for (unsigned int i = 0; i < 2; i++) {
+		other_bytes = i ? 8 * SMALL : 4;
+		job_prepare_two(INCCL_ALLREDUCE, SMALL);
+		plan.ending[0][0] = FAILS;
+		job_run(have_another_size);
+	}
 }
 
 /* Rank 0 has what the large Reduce gives it. Then the root dies, so rank 1 cannot know whether the
