@@ -6,8 +6,9 @@
 /* Calls of a trial, of which each path serves every second one. The first call of each path does
  * not count, because buffers and connections may be new. */
 #define TRIAL_CALLS (FRONT_PATHS * (1 + FRONT_COUNTED))
-/* The switch must take this share of MPI's time at most. Where both take about as long, MPI alone
- * is never worse than without the library, although a trial has few calls. */
+/* The switch must take this share of MPI's time at most. A gain below 5 % may be chance, because a
+ * trial has few calls. Then MPI is chosen, with which a program is as fast as without the library.
+ */
 #define MOST_OF_MPI 0.95
 /* calls between the first trial and the next, and at most */
 #define FIRST_REST   256
