@@ -308,8 +308,8 @@ class Gloo(Framework):
         options.reduceOp = GLOO_OPS[Op(call.op)]
         self.gloo.allreduce([whole], options).wait()
         if call.op == Op.AVG:
-            # a sum of integers wraps in its own type before the division, as the library's does
-            whole = whole / size if kind.is_floating_point else torch.div(whole.to(kind), size, rounding_mode="trunc")
+            # A sum of integers wraps in its own type before the division, as the library's does. int64, because int8 may not have size.
+            whole = whole / size if kind.is_floating_point else torch.div(whole.to(kind).long(), size, rounding_mode="trunc")
         if call.collective == Collective.REDUCE_SCATTER:
             whole = whole[rank * call.count:(rank + 1) * call.count]
         if call.collective != Collective.REDUCE or call.root == rank:
