@@ -36,26 +36,6 @@ static int memfd_of(size_t bytes)
 	return fd;
 }
 
-static bool is_registered(struct ha_comm *comm, const struct ha_region *region, unsigned int rail)
-{
-	bool registered;
-
-	pthread_mutex_lock(&comm->lock);
-	registered = ha_comm_is_registered(region, rail);
-	pthread_mutex_unlock(&comm->lock);
-	return registered;
-}
-
-static bool is_busy(struct ha_comm *comm, const struct ha_region *region)
-{
-	bool busy;
-
-	pthread_mutex_lock(&comm->lock);
-	busy = ((const struct ha_comm_region *)region)->busy;
-	pthread_mutex_unlock(&comm->lock);
-	return busy;
-}
-
 /* Data that have landed in GPU memory are there after their flush, and not before. */
 static void flushes(void **state)
 {
@@ -428,94 +408,6 @@ static void left_before_the_flush(void **state)
 	flow_disconnect(&flow);
 }
 
-/* The rail in use can have no queue pair for flushes when NCCL registers memory. The other rail has
- * one, and NCCL notices nothing. */
-static void register_by_other_rail(enum fake_verbs_call call, int error)
-{
-	const uint64_t began_at_ns = inc_now_ns();
-	const int fd = memfd_of(4096);
-	struct ha_region *region;
-	struct flow flow = {0};
-
-	flow_connect(&flow);
-	flow_until_logged(&flow, "stands by for epoch 1", 2);
-	fake_verbs_refuse(call, error, 1);
-	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
-	assert_int_equal(fake_verbs_refusals_left(call), 0);
-	while (!is_registered(flow.receive, region, 1)) {
-		flow_step(&flow);
-		assert_false(flow_is_late(began_at_ns));
-	}
-	assert_false(is_registered(flow.receive, region, 0));
-	ha_deregister(flow.receive, region);
-	/* the registration itself may not fail */
-	fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, ENOMEM, 1);
-	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), -ENOMEM);
-	flow_finish(&flow);
-	flow_disconnect(&flow);
-	close(fd);
-}
-
-static void registered_without_an_address(void **state)
-{
-	register_by_other_rail(FAKE_VERBS_TO_RTR, EADDRNOTAVAIL);
-}
-
-static void loop_refused(void **state)
-{
-	register_by_other_rail(FAKE_VERBS_CREATE_QP, ENOMEM);
-	assert_int_equal(flow_logged("fake2/1: queue pair: "), 1);
-}
-
-/* No rail can have the queue pair for flushes, so the comm ends at the first receive. Failovers
- * would not help. */
-static void loop_refused_on_both_rails(void **state)
-{
-	const uint64_t began_at_ns = inc_now_ns();
-	const int fd = memfd_of(4096), tag = 0;
-	struct ha_request *request = NULL;
-	struct flow flow = {0};
-	struct ha_region *region;
-	const size_t bytes = 8;
-	void *at = memory;
-	int ret = 0;
-
-	flow_connect(&flow);
-	flow_until_logged(&flow, "stands by for epoch 1", 2);
-	flow_finish(&flow);
-	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 2);
-	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
-	while (fake_verbs_refusals_left(FAKE_VERBS_CREATE_QP) || is_busy(flow.receive, region))
-		assert_false(flow_is_late(began_at_ns));
-	while (!ret) {
-		ret = ha_irecv(flow.receive, 1, &at, &bytes, &tag, &region, &request);
-		assert_false(flow_is_late(began_at_ns));
-	}
-	assert_int_equal(ret, -EIO);
-	assert_int_equal(flow_logged("no rail's device accepts the memory"), 1);
-	assert_int_equal(flow_logged("failover"), 0);
-	ha_deregister(flow.receive, region);
-	flow_disconnect(&flow);
-	close(fd);
-}
-
-static void loop_refused_on_a_single_rail(void **state)
-{
-	const int fd = memfd_of(4096);
-	struct flow flow = {0};
-	struct ha_region *region;
-
-	flow_connect(&flow);
-	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 1);
-	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), -ENOMEM);
-	assert_non_null(strstr(err.msg, "fake2/1: queue pair: "));
-	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
-	ha_deregister(flow.receive, region);
-	flow_finish(&flow);
-	flow_disconnect(&flow);
-	close(fd);
-}
-
 static void flushes_disabled(void **state)
 {
 	struct flow flow = {.gpu = true};
@@ -541,12 +433,6 @@ static int close_flow(void **state)
 	return flow_close(state);
 }
 
-static int open_single(void **state)
-{
-	setenv("HA_NCCL_ENABLE_BACKUP", "0", 1);
-	return open_flow(state);
-}
-
 static int open_disabled(void **state)
 {
 	setenv("NCCL_GDR_FLUSH_DISABLE", "1", 1);
@@ -555,7 +441,6 @@ static int open_disabled(void **state)
 
 static int close_settings(void **state)
 {
-	unsetenv("HA_NCCL_ENABLE_BACKUP");
 	unsetenv("NCCL_GDR_FLUSH_DISABLE");
 	return close_flow(state);
 }
@@ -579,10 +464,6 @@ int main(int argc, char **argv)
 		COMM(read_for_another_flush),
 		COMM(address_comes_back),
 		COMM(left_before_the_flush),
-		COMM(registered_without_an_address),
-		COMM(loop_refused),
-		COMM(loop_refused_on_both_rails),
-		WITH(loop_refused_on_a_single_rail, single),
 		WITH(flushes_disabled, disabled),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SIZE: check */
-/* Memory registered with devices (hostlib/nccl/memory.h). The devices are fakes, and the memory of
- * the GPU is a memfd. */
+/* Memory registered with devices (hostlib/nccl/memory.h), then by comms, whose receivers need a
+ * queue pair for flushes. The devices are fakes, and the memory of the GPU is a memfd. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -17,9 +17,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "hostlib/nccl/comm_priv.h"
 #include "hostlib/nccl/memory.h"
+#include "lib/base/clock.h"
 #include "lib/rdma/inventory.h"
 #include "selftests/fakes/verbs.h"
+#include "selftests/nccl/harness_flow.h"
 
 #define HOST  HA_NCCL_PTR_HOST
 #define GPU   HA_NCCL_PTR_CUDA
@@ -237,6 +240,118 @@ static void many_comms_at_once(void **state)
 	}
 }
 
+/* ---- comms ---------------------------------------------------------------------------------- */
+
+static bool is_registered(struct ha_comm *comm, const struct ha_region *region, unsigned int rail)
+{
+	bool registered;
+
+	pthread_mutex_lock(&comm->lock);
+	registered = ha_comm_is_registered(region, rail);
+	pthread_mutex_unlock(&comm->lock);
+	return registered;
+}
+
+static bool is_busy(struct ha_comm *comm, const struct ha_region *region)
+{
+	bool busy;
+
+	pthread_mutex_lock(&comm->lock);
+	busy = ((const struct ha_comm_region *)region)->busy;
+	pthread_mutex_unlock(&comm->lock);
+	return busy;
+}
+
+/* The rail in use can have no queue pair for flushes when NCCL registers memory. The other rail has
+ * one, and NCCL notices nothing. */
+static void register_by_other_rail(enum fake_verbs_call call, int error)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const int fd = memfd_of(4096);
+	struct ha_region *region;
+	struct flow flow = {0};
+
+	flow_connect(&flow);
+	flow_until_logged(&flow, "stands by for epoch 1", 2);
+	fake_verbs_refuse(call, error, 1);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
+	assert_int_equal(fake_verbs_refusals_left(call), 0);
+	while (!is_registered(flow.receive, region, 1)) {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_false(is_registered(flow.receive, region, 0));
+	ha_deregister(flow.receive, region);
+	/* the registration itself may not fail */
+	fake_verbs_refuse(FAKE_VERBS_REG_DMABUF, ENOMEM, 1);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), -ENOMEM);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
+static void registered_without_an_address(void **state)
+{
+	register_by_other_rail(FAKE_VERBS_TO_RTR, EADDRNOTAVAIL);
+}
+
+static void loop_refused(void **state)
+{
+	register_by_other_rail(FAKE_VERBS_CREATE_QP, ENOMEM);
+	assert_int_equal(flow_logged("fake2/1: queue pair: "), 1);
+}
+
+/* No rail can have the queue pair for flushes, so the comm ends at the first receive. Failovers
+ * would not help. */
+static void loop_refused_on_both_rails(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	const int fd = memfd_of(4096), tag = 0;
+	struct ha_request *request = NULL;
+	struct flow flow = {0};
+	struct ha_region *region;
+	const size_t bytes = 8;
+	void *at = memory;
+	int ret = 0;
+
+	flow_connect(&flow);
+	flow_until_logged(&flow, "stands by for epoch 1", 2);
+	flow_finish(&flow);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 2);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
+	while (fake_verbs_refusals_left(FAKE_VERBS_CREATE_QP) || is_busy(flow.receive, region))
+		assert_false(flow_is_late(began_at_ns));
+	while (!ret) {
+		ret = ha_irecv(flow.receive, 1, &at, &bytes, &tag, &region, &request);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_int_equal(ret, -EIO);
+	assert_int_equal(flow_logged("no rail's device accepts the memory"), 1);
+	assert_int_equal(flow_logged("failover"), 0);
+	ha_deregister(flow.receive, region);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
+static void loop_refused_on_a_single_rail(void **state)
+{
+	const int fd = memfd_of(4096);
+	struct flow flow = {0};
+	struct ha_region *region;
+
+	flow_connect(&flow);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, 1);
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), -ENOMEM);
+	assert_non_null(strstr(err.msg, "fake2/1: queue pair: "));
+	assert_int_equal(ha_register(flow.receive, memory, 64, GPU, fd, 0, &region, &err), 0);
+	ha_deregister(flow.receive, region);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+	close(fd);
+}
+
+/* ---- set-up and teardown --------------------------------------------------------------------- */
+
 static int open_machine(void **state)
 {
 	const struct inc_rdma_list *list;
@@ -269,13 +384,48 @@ static int nothing_is_left(void **state)
 	return 0;
 }
 
+/* memory for tests that register it and do not use it */
+static int open_flow(void **state)
+{
+	memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED || flow_open(state);
+}
+
+static int close_flow(void **state)
+{
+	munmap(memory, BYTES);
+	return flow_close(state);
+}
+
+static int open_single(void **state)
+{
+	setenv("HA_NCCL_ENABLE_BACKUP", "0", 1);
+	return open_flow(state);
+}
+
+static int close_single(void **state)
+{
+	unsetenv("HA_NCCL_ENABLE_BACKUP");
+	return close_flow(state);
+}
+
 int main(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_machine, nothing_is_left)
+#define TEST(name)   cmocka_unit_test_setup_teardown(name, open_machine, nothing_is_left)
+#define COMM(name)   cmocka_unit_test_setup_teardown(name, open_flow, close_flow)
+#define SINGLE(name) cmocka_unit_test_setup_teardown(name, open_single, close_single)
 	const struct CMUnitTest tests[] = {
-		TEST(rail_by_rail),       TEST(comms_share),       TEST(empty_memory_has_keys),
-		TEST(memory_of_a_gpu),    TEST(memory_of_udmabuf), TEST(a_refusal),
+		TEST(rail_by_rail),
+		TEST(comms_share),
+		TEST(empty_memory_has_keys),
+		TEST(memory_of_a_gpu),
+		TEST(memory_of_udmabuf),
+		TEST(a_refusal),
 		TEST(many_comms_at_once),
+		COMM(registered_without_an_address),
+		COMM(loop_refused),
+		COMM(loop_refused_on_both_rails),
+		SINGLE(loop_refused_on_a_single_rail),
 	};
 
 	if (argc > 1)
