@@ -10,7 +10,9 @@
  * that its data are in the GPU's memory. So a worker replaces the loop, and the flush reads again.
  * If the comm uses another rail, the data count as complete SETTLED_NS after the failed rail was
  * left. A device whose queue pair is in state ERR begins no write, and a bus delivers one within
- * microseconds. Otherwise the comm fails if no READ succeeds for FLUSH_RTOS.
+ * microseconds. This does not hold if a READ fails although its port works, for example because the
+ * device may not access the memory any more. Then data may be missing for good. So the comm fails
+ * if no READ succeeds for FLUSH_RTOS, as it does on the rail in use.
  *
  * A payload may be cut off by the end of its path. Then a part of it may still be on its way to the
  * GPU while the whole is sent again by the other rail. So a rail that was left needs a READ, too.
@@ -29,8 +31,9 @@
 
 /* Most retries of a loop. On rxe a higher number means that it retries for ever. */
 #define RETRIES_MAX 6
-/* Number of RTOs for which READs of a flush on the rail in use may fail, from the first failure
- * on. */
+/* Number of RTOs for which READs of a flush may fail. They count from the first failure, or from
+ * the comm's last change of state if that was later. On a rail that was left they count from the
+ * time when its data could have settled. */
 #define FLUSH_RTOS 3
 /* Time after the end of a rail's last path, in which each write of its device has arrived. */
 #define SETTLED_NS INC_NSEC_PER_SEC
@@ -179,17 +182,38 @@ static void renew(struct ha_comm *comm, unsigned int rail)
 	comm->renewing |= 1u << rail;
 }
 
+/* Whether the comm has had paths on the rail, and none of them is in use. */
+static bool was_left(const struct ha_comm *comm, unsigned int rail)
+{
+	return comm->left_at_ns[rail] && !(comm->path && comm->path->rail == rail);
+}
+
 /* Whether the rail's device has begun no write for SETTLED_NS: no path uses the rail, and the queue
- * pair of its last path is in state ERR and has drained. */
+ * pair of its last path is in state ERR and has drained. Another rail must be in use, and the READs
+ * must fail for no other reason than their port. */
 static bool has_settled(const struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
 	unsigned int i;
 
+	if ((comm->unreadable | comm->loopless) & 1u << rail)
+		return false;
 	for (i = 0; i < HA_OLD_PATHS; i++)
 		if (comm->old[i] && comm->old[i]->rail == rail)
 			return false;
-	return comm->path && comm->path->rail != rail && comm->left_at_ns[rail] &&
-	       now_ns >= comm->left_at_ns[rail] + SETTLED_NS;
+	return comm->path && was_left(comm, rail) && now_ns >= comm->left_at_ns[rail] + SETTLED_NS;
+}
+
+/* The time at which the comm fails if no READ of this flush has succeeded on the rail. */
+static uint64_t limit_at_ns(const struct ha_comm *comm, const struct ha_flush *flush,
+			    unsigned int rail)
+{
+	uint64_t from_ns = flush->failed_at_ns[rail];
+
+	if (from_ns < comm->end->entered_at_ns)
+		from_ns = comm->end->entered_at_ns;
+	if (was_left(comm, rail) && from_ns < comm->left_at_ns[rail] + SETTLED_NS)
+		from_ns = comm->left_at_ns[rail] + SETTLED_NS;
+	return from_ns + FLUSH_RTOS * comm->end->times.rto_ns;
 }
 
 /* Ends the wait of all flushes for a rail on which no READ succeeds, because its data have
@@ -200,8 +224,7 @@ static void count_as_settled(struct ha_comm *comm, unsigned int rail, uint64_t n
 
 	ha_log(comm->plugin, HA_LOG_WARN,
 	       "%s: no READ of GPU memory through %s succeeds, but the comm has left it %llu ms "
-	       "ago, "
-	       "so its data count as complete",
+	       "ago, so its data count as complete",
 	       comm->what, ha_rail_name(&comm->device->rail[rail]),
 	       (unsigned long long)((now_ns - comm->left_at_ns[rail]) / INC_NSEC_PER_MSEC));
 	comm->in_memory[rail] = comm->landed[rail];
@@ -215,7 +238,6 @@ static void count_as_settled(struct ha_comm *comm, unsigned int rail, uint64_t n
  * settled, or the comm fails. Returns whether a flush has had no failure before. */
 static bool look_at_failures(struct ha_comm *comm, unsigned int rail, uint64_t now_ns)
 {
-	const uint64_t most_ns = FLUSH_RTOS * comm->end->times.rto_ns;
 	const bool settled = has_settled(comm, rail, now_ns);
 	struct ha_flush *flush;
 	bool first = false;
@@ -223,12 +245,12 @@ static bool look_at_failures(struct ha_comm *comm, unsigned int rail, uint64_t n
 	for (flush = comm->flush; flush < comm->flush + HA_REQUESTS; flush++) {
 		if (!(flush->rails & 1u << rail))
 			continue;
-		first = first || !flush->failed_at_ns;
-		if (!flush->failed_at_ns)
-			flush->failed_at_ns = now_ns;
+		first = first || !flush->failed_at_ns[rail];
+		if (!flush->failed_at_ns[rail])
+			flush->failed_at_ns[rail] = now_ns;
 		else if (settled)
 			count_as_settled(comm, rail, now_ns);
-		else if (now_ns >= flush->failed_at_ns + most_ns)
+		else if (now_ns >= limit_at_ns(comm, flush, rail))
 			ha_receiver_fail(&comm->receiver, -EIO,
 					 "no READ of GPU memory through its device succeeds, so "
 					 "data may be missing there",
@@ -272,6 +294,10 @@ void ha_comm_renew(struct ha_comm *comm)
 		ret = open_loop(&loop, comm, rail, &err);
 		pthread_mutex_lock(&comm->lock);
 		comm->renewed_at_ns[rail] = inc_now_ns();
+		comm->loopless &= ~(1u << rail);
+		/* ENETDOWN, EADDRNOTAVAIL: the port is down or has no address */
+		if (ret && ret != -ENETDOWN && ret != -EADDRNOTAVAIL)
+			comm->loopless |= 1u << rail;
 		if (ret) {
 			ha_log(comm->plugin, HA_LOG_TRACE, "%s: no flushes yet: %s", comm->what,
 			       err.msg);
@@ -396,8 +422,8 @@ static void begin(struct ha_comm *comm, struct ha_flush *flush)
 {
 	unsigned int rail;
 
-	flush->failed_at_ns = 0;
 	for (rail = 0; rail < HA_RAILS; rail++) {
+		flush->failed_at_ns[rail] = 0;
 		flush->landed[rail] = comm->landed[rail];
 		flush->reads[rail] = NULL;
 		if (comm->landed[rail] != comm->in_memory[rail])
@@ -411,6 +437,12 @@ static void take_completion(struct ha_comm *comm, unsigned int rail, const struc
 {
 	struct ha_flush *flush = &comm->flush[wc->wr_id % HA_REQUESTS];
 
+	/* RETRY_EXC, WR_FLUSH: the READ has had no answer. Any other error is one of the device or
+	 * of the memory. */
+	if (wc->status == IBV_WC_SUCCESS)
+		comm->unreadable &= ~(1u << rail);
+	else if (wc->status != IBV_WC_RETRY_EXC_ERR && wc->status != IBV_WC_WR_FLUSH_ERR)
+		comm->unreadable |= 1u << rail;
 	if (wc->status != IBV_WC_SUCCESS) {
 		loop_failed(comm, rail, ibv_wc_status_str(wc->status), now_ns);
 		return;

@@ -79,7 +79,8 @@ struct ha_flush {
 	 * NULL: none is under way. */
 	const struct ha_region *reads[HA_RAILS];
 	uint64_t posted_at_ns[HA_RAILS];
-	uint64_t failed_at_ns; /* time of the first READ that has failed; 0: none has */
+	/* time of the first READ on each rail that has failed; 0: none has */
+	uint64_t failed_at_ns[HA_RAILS];
 };
 
 enum ha_stage {
@@ -174,13 +175,18 @@ struct ha_comm {
 	/* Flushes of a receiver. A rail has a loop while GPU memory is registered on it. */
 	struct ha_loop *loop[HA_RAILS];
 	/* Number of payloads in GPU memory that each rail's device has written, or may have written
-	 * in part, and how many of them are certainly in that memory. */
+	 * in part, and how many of them count as being there: a READ has shown it, or the rail was
+	 * left SETTLED_NS ago. */
 	uint64_t landed[HA_RAILS], in_memory[HA_RAILS];
-	/* time when the rail's last path was fenced */
+	/* time when the rail's last path was fenced; 0: never */
 	uint64_t left_at_ns[HA_RAILS];
 	/* bitmap of rails whose loop a worker has to replace, and times of the last attempts */
 	uint8_t renewing;
 	uint64_t renewed_at_ns[HA_RAILS];
+	/* Bitmaps of rails where something else than the port is wrong. `unreadable`: a READ has
+	 * failed, and none has succeeded since. `loopless`: the last attempt at a new loop has
+	 * failed. */
+	uint8_t unreadable, loopless;
 	struct ha_flush flush[HA_REQUESTS];
 	atomic_uint flushes; /* number of flushes whose end test has not reported */
 

@@ -122,6 +122,8 @@ void fake_verbs_machine(unsigned int devices);
 /* WRITEs with an immediate that arrive are cut off in the middle: the first half is placed, and the
  * request counts as lost */
 #define FAKE_VERBS_CUT_WRITES_IN 0x40u
+/* READs that the device sends are denied, as by a peer that does not know their key */
+#define FAKE_VERBS_DENY_READS_OUT 0x80u
 #define FAKE_VERBS_CUT                                                                           \
 	(FAKE_VERBS_LOSE_REQUESTS_OUT | FAKE_VERBS_LOSE_REQUESTS_IN | FAKE_VERBS_LOSE_ACKS_OUT | \
 	 FAKE_VERBS_LOSE_ACKS_IN)

@@ -262,6 +262,8 @@ static enum fate send_one(struct fake_verbs_qp *qp, uint64_t number)
 
 	if (p.wr.opcode == IBV_WR_RDMA_READ && loses_reads(qp))
 		return LOST;
+	if (p.wr.opcode == IBV_WR_RDMA_READ && qp->dev->faults & FAKE_VERBS_DENY_READS_OUT)
+		return DENIED;
 	if (qp->dev->faults & FAKE_VERBS_HOLD_OUT) {
 		hold(qp, &p);
 		return LOST;

@@ -160,8 +160,9 @@ static void until_unflushed(struct flow *flow)
 }
 
 /* The port stays down, so nothing reads through its device. The other path goes on all the same,
- * when the bus has delivered for certain what the device has written. */
-static void port_stays_down(void **state)
+ * when the bus has delivered for certain what the device has written. The receiver's RTO is this
+ * one after the failover, because a busy machine may cause another failover with a short one. */
+static void leave_port_down(uint64_t rto_ms)
 {
 	struct flow flow = {.gpu = true};
 	uint64_t down_at_ns;
@@ -171,8 +172,11 @@ static void port_stays_down(void **state)
 	until_unflushed(&flow);
 	down_at_ns = inc_now_ns();
 	fake_verbs_port(FLOW_RECEIVER(0), false);
-	flow.hold_flushes = false;
 	flow_until_failover(&flow, 1);
+	pthread_mutex_lock(&flow.receive->lock);
+	flow.receive->end->times.rto_ns = rto_ms * INC_NSEC_PER_MSEC;
+	pthread_mutex_unlock(&flow.receive->lock);
+	flow.hold_flushes = false;
 	fake_verbs_deliver(FLOW_RECEIVER(0));
 	flow_until_logged(&flow, "so its data count as complete", 1);
 	assert_true(inc_now_ns() - down_at_ns >= INC_NSEC_PER_SEC);
@@ -180,6 +184,17 @@ static void port_stays_down(void **state)
 	flow_finish(&flow);
 	assert_int_equal(flow.failed, 0);
 	flow_disconnect(&flow);
+}
+
+static void port_stays_down(void **state)
+{
+	leave_port_down(FLOW_RTO_MS);
+}
+
+/* Three RTOs are shorter than the time in which data settle. */
+static void port_stays_down_for_a_short_rto(void **state)
+{
+	leave_port_down(200);
 }
 
 /* The first half of a payload is on its way to the GPU when its path ends. The flush of the payload
@@ -237,23 +252,51 @@ static void reads_lost(void **state)
 	flow_disconnect(&flow);
 }
 
+/* Runs a flow until its comm ends, because no READ succeeds. */
+static void until_given_up(struct flow *flow)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	while (!flow->receive_error) {
+		flow_step(flow);
+		assert_false(flow_is_late(began_at_ns));
+	}
+	assert_int_equal(flow->receive_error, -EIO);
+	assert_int_equal(flow_logged("no READ of GPU memory through its device succeeds"), 1);
+	assert_int_equal(flow_logged("so its data count as complete"), 0);
+}
+
 /* If no READ ever succeeds, the comm ends with an error that blames the network. */
 static void reads_lost_for_ever(void **state)
 {
-	const uint64_t began_at_ns = inc_now_ns();
 	struct flow flow = {.gpu = true};
 
 	flow_connect(&flow);
 	until_unflushed(&flow);
 	flow.hold_flushes = false;
 	fake_verbs_faults(FLOW_RECEIVER(0), FAKE_VERBS_LOSE_READS_OUT);
-	while (!flow.receive_error) {
-		flow_step(&flow);
-		assert_false(flow_is_late(began_at_ns));
-	}
-	assert_int_equal(flow.receive_error, -EIO);
-	assert_int_equal(flow_logged("no READ of GPU memory through its device succeeds"), 1);
+	until_given_up(&flow);
 	assert_int_equal(flow_logged("failover"), 0);
+	flow_until_failed(&flow);
+	fake_verbs_faults(FLOW_RECEIVER(0), 0);
+	flow_disconnect(&flow);
+}
+
+/* The device may not read the GPU's memory any more, so its data may be missing there for good.
+ * They do not count as complete when the port goes down, and is left. */
+static void reads_denied(void **state)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	until_unflushed(&flow);
+	fake_verbs_faults(FLOW_RECEIVER(0), FAKE_VERBS_DENY_READS_OUT);
+	flow.hold_flushes = false;
+	flow_until_logged(&flow, "a flush through fake2 has failed: ", 1);
+	fake_verbs_port(FLOW_RECEIVER(0), false);
+	flow_until_failover(&flow, 1);
+	until_given_up(&flow);
 	flow_until_failed(&flow);
 	fake_verbs_faults(FLOW_RECEIVER(0), 0);
 	flow_disconnect(&flow);
@@ -456,10 +499,12 @@ int main(int argc, char **argv)
 		COMM(receiver_port_down),
 		COMM(acks_lost),
 		COMM(port_stays_down),
+		COMM(port_stays_down_for_a_short_rto),
 		COMM(cut_off),
 		COMM(loop_breaks),
 		COMM(reads_lost),
 		COMM(reads_lost_for_ever),
+		COMM(reads_denied),
 		COMM(completed_during_a_pause),
 		COMM(read_for_another_flush),
 		COMM(address_comes_back),
