@@ -9,6 +9,7 @@
 #include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
+#include "lib/conf/comm_conf.h"
 
 /* The most accepted sockets that have not sent a HELLO. Their number and their time are limited,
  * because strangers can open them. */
@@ -155,6 +156,11 @@ static int begin_connect(struct ha_plugin *plugin, unsigned int dev, const struc
 	uint64_t nonce;
 	int ret = ha_handle_read(handle, &address, &flags, &nonce, err);
 
+	if (!ret && traffic_class >= 0 && ha_config_is_soft(&plugin->config) &&
+	    !inc_traffic_class_good(traffic_class))
+		ret = inc_err_set(err, EINVAL,
+				  "connect: NCCL's communicator has traffic class %d: want %s",
+				  traffic_class, INC_TRAFFIC_CLASS_TEXT);
 	if (!ret)
 		ret = ha_comm_new(&comm, plugin, dev, true, err);
 	if (ret)

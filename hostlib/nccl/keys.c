@@ -6,6 +6,8 @@
 #include <string.h>
 #include "hostlib/nccl/keys.h"
 #include "lib/base/clock.h"
+#include "lib/conf/comm_conf.h"
+#include "lib/proto/frame.h"
 
 /* unit of ACK timeouts: code n of the IBTA means 4.096 us * 2^n */
 #define ACK_TIMEOUT_UNIT_NS 4096u
@@ -114,6 +116,10 @@ static int check(const struct ha_config *config, struct inc_err *err)
 				   "HA_NCCL_HEARTBEAT_MS: %u is not less than HA_NCCL_RTO_MS, %u, "
 				   "so no message would be repeated",
 				   config->heartbeat_ms, config->rto_ms);
+	if (ha_config_is_soft(config) && !inc_traffic_class_good(config->traffic_class))
+		return inc_err_set(err, EINVAL,
+				   "NCCL_IB_TC: %u with HA_NCCL_TRANSPORT=soft: want %s",
+				   config->traffic_class, INC_TRAFFIC_CLASS_TEXT);
 	return 0;
 }
 
@@ -136,6 +142,13 @@ int ha_config_read(struct ha_config *config, struct inc_err *err)
 	return check(config, err);
 }
 
+/* Whether libinccl accepts the number. -1 is the default of NCCL_IB_GID_INDEX, which libinccl has,
+ * too. */
+static bool suits_libinccl(const char *key, int64_t number)
+{
+	return number >= 0 && (strcmp(key, "traffic_class") || inc_traffic_class_good(number));
+}
+
 void ha_config_verbs(char text[HA_VERBS_TEXT])
 {
 	static const struct {
@@ -154,10 +167,10 @@ void ha_config_verbs(char text[HA_VERBS_TEXT])
 	text[0] = '\0';
 	for (setting = ha_settings; setting->name; setting++)
 		for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-			/* -1 is the default of NCCL_IB_GID_INDEX, which libinccl has, too */
 			if (!strcmp(setting->name, pairs[i].name) &&
 			    ha_setting_source(setting, &value) &&
-			    parse_number(setting, value, &number) && number >= 0)
+			    parse_number(setting, value, &number) &&
+			    suits_libinccl(pairs[i].key, number))
 				snprintf(text + strlen(text), HA_VERBS_TEXT - strlen(text),
 					 ",%s=%lld", pairs[i].key, (long long)number);
 		}
@@ -197,6 +210,14 @@ bool ha_config_doubts(const struct ha_config *config, bool rxe, struct inc_err *
 			    "HA_NCCL_QP_RETRY_CNT: %u is for ever on rxe, so only HA_NCCL_RTO_MS "
 			    "detects a dead path; use 6",
 			    config->qp_retry_cnt);
+		any = true;
+	}
+	if (!inc_traffic_class_good(config->traffic_class)) {
+		inc_err_add(why,
+			    "NCCL_IB_TC: %u marks each packet as one that a router has delayed "
+			    "(ECN 3), so the devices may send slowly, and CollNet does not have "
+			    "it; use %u",
+			    config->traffic_class, config->traffic_class & ~INC_ECN_MASK);
 		any = true;
 	}
 	return any;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Settings of the plugin: environment variables, read once by init. Each is defined only in the
- * table below, and a test compares docs/nccl.md with the table. If a value is invalid, init fails
- * with an error that names the variable.
+ * Settings of the plugin: environment variables, which init reads once. Only ha_config_verbs()
+ * reads some again, when CollNet connects. Each is defined only in the table below, and a test
+ * compares docs/nccl.md with the table. If a value is invalid, init fails with an error that names
+ * the variable.
  */
 #ifndef HA_KEYS_H
 #define HA_KEYS_H
@@ -107,7 +108,7 @@ const char *ha_setting_source(const struct ha_setting *setting, const char **tex
 
 /* Writes the settings of queue pairs that the environment determines in the form of INCCL_VERBS,
  * such as ",traffic_class=96,pkey_index=1". CollNet's queue pairs have them, too. Each begins with
- * a comma. */
+ * a comma. A traffic class that libinccl would reject is left out. */
 #define HA_VERBS_TEXT 160
 void ha_config_verbs(char text[HA_VERBS_TEXT]);
 

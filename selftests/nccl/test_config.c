@@ -179,6 +179,10 @@ static void verbs_of_collnet(void **state)
 	ha_config_verbs(text);
 	assert_string_equal(text, ",timeout=20,retry_cnt=5,gid_index=3,traffic_class=96,sl=2,"
 				  "pkey_index=10");
+	/* libinccl would reject ECN 3, and CollNet would not come up */
+	setenv("NCCL_IB_TC", "107", 1);
+	ha_config_verbs(text);
+	assert_string_equal(text, ",timeout=20,retry_cnt=5,gid_index=3,sl=2,pkey_index=10");
 	clear(NULL);
 }
 
@@ -190,6 +194,7 @@ static void no_numbers(void **state)
 					    "1e1", "\t10", "٥"};
 	struct ha_config config;
 	struct inc_err err;
+	char text[8];
 	size_t i;
 
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -203,6 +208,15 @@ static void no_numbers(void **state)
 	assert_string_equal(err.msg, "HA_NCCL_TRANSPORT: 'tcp' is not one of verbs, soft");
 	assert_int_equal(read_with("HA_NCCL_TRANSPORT", "soft", &config, &err), 0);
 	assert_string_equal(config.transport, "soft");
+	/* ECN 3 of the last two bits */
+	setenv("HA_NCCL_TRANSPORT", "soft", 1);
+	for (i = 0; i <= 255; i++) {
+		snprintf(text, sizeof(text), "%zu", i);
+		assert_int_equal(read_with("NCCL_IB_TC", text, &config, &err),
+				 i % 4 == 3 ? -EINVAL : 0);
+	}
+	assert_memory_equal(err.msg, "NCCL_IB_TC: 255 with HA_NCCL_TRANSPORT=soft: ", 45);
+	unsetenv("HA_NCCL_TRANSPORT");
 	assert_int_equal(read_with("NCCL_IB_HCA", "", &config, &err), 0);
 	assert_null(config.ib_hca);
 }
@@ -302,6 +316,12 @@ static void together(void **state)
 	assert_non_null(strstr(err.msg, "HA_NCCL_QP_RETRY_CNT: 7"));
 	config.qp_retry_cnt = 6;
 	assert_false(ha_config_doubts(&config, true, &err));
+	config.traffic_class = 106; /* ECN 2 */
+	assert_false(ha_config_doubts(&config, true, &err));
+	config.traffic_class = 107;
+	assert_true(ha_config_doubts(&config, true, &err));
+	assert_memory_equal(err.msg, "NCCL_IB_TC: 107 ", 16);
+	assert_non_null(strstr(err.msg, "use 104"));
 
 	assert_int_equal(read_with("HA_NCCL_HEARTBEAT_MS", "1000", &config, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "HA_NCCL_RTO_MS"));

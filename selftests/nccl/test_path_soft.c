@@ -481,6 +481,20 @@ static void sockets_that_a_child_has(void **state)
 	close(copy[1]);
 }
 
+/* NCCL's class of a communicator may not have ECN 3, which only routers set. */
+static void class_of_a_communicator(void **state)
+{
+	struct ha_listener *listener;
+	struct ha_handle handle;
+	struct ha_comm *send;
+
+	assert_int_equal(ha_listen(flow_plugin, 0, &handle, &listener, &err), 0);
+	assert_int_equal(ha_connect(flow_plugin, 0, &handle, 107, &send, &err), -EINVAL);
+	assert_null(send);
+	assert_non_null(strstr(err.msg, "traffic class 107: want DSCP * 4 + ECN"));
+	ha_listener_close(listener);
+}
+
 int main(void)
 {
 #define TEST(name)      cmocka_unit_test_setup_teardown(name, begin, end_all)
@@ -501,6 +515,7 @@ int main(void)
 		cmocka_unit_test(no_such_interface),
 		COMM_TEST(taken_back_in_use),
 		COMM_TEST(sockets_that_a_child_has),
+		COMM_TEST(class_of_a_communicator),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
