@@ -9,15 +9,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/bringup.h"
-#include "hostlib/nccl/threads.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
 #include "selftests/nccl/harness_flow.h"
@@ -470,69 +467,6 @@ static void one_waits_for_arp(void **state)
 		      (unsigned long long)least_ns[1] / 1000);
 }
 
-/* ---- threads -------------------------------------------------------------------------------- */
-
-static atomic_bool no_threads;
-
-/* Replaces the C library's function, which fails while there can be no more threads. */
-int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
-{
-	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		dlsym(RTLD_NEXT, "pthread_create");
-
-	return no_threads ? EAGAIN : real(thread, attr, fn, arg);
-}
-
-struct step {
-	struct ha_job job;
-	atomic_bool runs, ends;
-};
-
-static void run_step(struct ha_job *job)
-{
-	struct step *step = (struct step *)job;
-
-	step->runs = true;
-	while (!step->ends)
-		usleep(FLOW_POLL_US);
-}
-
-static void until_it_runs(const struct step *step)
-{
-	const uint64_t began_at_ns = inc_now_ns();
-
-	while (!step->runs) {
-		assert_false(flow_is_late(began_at_ns));
-		usleep(FLOW_POLL_US);
-	}
-}
-
-/* A step hangs for which no second thread could be started. As soon as threads can be started
- * again, the steps after it do not wait for it. */
-static void threads_run_out(void **state)
-{
-	/* static, because threads of a test that fails still use these */
-	static struct step hangs = {.job.run = run_step}, waits = {.job.run = run_step},
-			   later = {.job.run = run_step};
-	struct ha_worker *worker;
-	struct inc_err err;
-
-	waits.ends = later.ends = true;
-	assert_int_equal(ha_worker_start(&worker, flow_plugin, true, &err), 0);
-	no_threads = true;
-	ha_worker_do(worker, &hangs.job);
-	until_it_runs(&hangs);
-	ha_worker_do(worker, &waits.job);
-	assert_int_equal(flow_logged("cannot be started: Resource temporarily unavailable"), 1);
-	assert_false(waits.runs);
-	no_threads = false;
-	ha_worker_do(worker, &later.job);
-	until_it_runs(&waits);
-	until_it_runs(&later);
-	hangs.ends = true;
-	ha_worker_stop(worker);
-}
-
 static int open_single(void **state)
 {
 	setenv("HA_NCCL_ENABLE_BACKUP", "0", 1);
@@ -553,7 +487,6 @@ int main(void)
 		cmocka_unit_test(unwanted_and_late_events),
 		cmocka_unit_test_setup_teardown(aiming_waits, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(attempts_while_steps_hang, flow_open, flow_close),
-		cmocka_unit_test_setup_teardown(threads_run_out, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(one_waits_for_arp, open_single, close_single),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Paths over UDP, of which both ends are here, on the loopback interface, and comms with such a
- * path. */
+ * path. Then a worker of the plugin that can have no more threads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,9 +8,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -495,6 +497,68 @@ static void class_of_a_communicator(void **state)
 	ha_listener_close(listener);
 }
 
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static atomic_bool no_threads;
+
+/* Replaces the C library's function, which fails while there can be no more threads. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
+		dlsym(RTLD_NEXT, "pthread_create");
+
+	return no_threads ? EAGAIN : real(thread, attr, fn, arg);
+}
+
+struct step {
+	struct ha_job job;
+	atomic_bool runs, ends;
+};
+
+static void run_step(struct ha_job *job)
+{
+	struct step *step = (struct step *)job;
+
+	step->runs = true;
+	while (!step->ends)
+		usleep(FLOW_POLL_US);
+}
+
+static void until_it_runs(const struct step *step)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+
+	while (!step->runs) {
+		assert_false(flow_is_late(began_at_ns));
+		usleep(FLOW_POLL_US);
+	}
+}
+
+/* A step hangs for which no second thread could be started. As soon as threads can be started
+ * again, the steps after it do not wait for it. */
+static void threads_run_out(void **state)
+{
+	/* static, because threads of a test that fails still use these */
+	static struct step hangs = {.job.run = run_step}, waits = {.job.run = run_step},
+			   later = {.job.run = run_step};
+	struct ha_worker *worker;
+
+	waits.ends = later.ends = true;
+	assert_int_equal(ha_worker_start(&worker, flow_plugin, true, &err), 0);
+	no_threads = true;
+	ha_worker_do(worker, &hangs.job);
+	until_it_runs(&hangs);
+	ha_worker_do(worker, &waits.job);
+	assert_int_equal(flow_logged("cannot be started: Resource temporarily unavailable"), 1);
+	assert_false(waits.runs);
+	no_threads = false;
+	ha_worker_do(worker, &later.job);
+	until_it_runs(&waits);
+	until_it_runs(&later);
+	hangs.ends = true;
+	ha_worker_stop(worker);
+}
+
 int main(void)
 {
 #define TEST(name)      cmocka_unit_test_setup_teardown(name, begin, end_all)
@@ -516,6 +580,7 @@ int main(void)
 		COMM_TEST(taken_back_in_use),
 		COMM_TEST(sockets_that_a_child_has),
 		COMM_TEST(class_of_a_communicator),
+		COMM_TEST(threads_run_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
