@@ -165,18 +165,21 @@ static int make(struct ha_comm *comm)
 	return 0;
 }
 
-/* A step of an earlier attempt may still hang on the rail. A leader fails then, because its next
- * attempt is on the other rail. A follower waits for the end of that step, or until the leader
- * gives this attempt up. */
+/* A step of an earlier attempt may still hang on the rail. A leader with two rails fails then if
+ * none hangs on the other one, because its next attempt is there. Others wait for the end of that
+ * step, or until an end gives this attempt up. A leader that failed each time would soon have used
+ * up the attempts of a comm's first path. */
 static int enter(struct ha_comm *comm)
 {
 	const uint8_t rail_bit = 1u << comm->standby->rail;
+	const bool hangs = comm->entering & rail_bit;
+	const bool other = comm->bringup.leads && comm->dual && comm->entering == rail_bit;
 	struct ha_comm_job *job;
 
-	comm->enter_waits = comm->entering & rail_bit && !comm->bringup.leads;
+	comm->enter_waits = hangs && !other;
 	if (comm->enter_waits)
 		return 0;
-	if (comm->entering & rail_bit)
+	if (hangs)
 		return inc_err_set(&comm->path_err, EBUSY,
 				   "%s: an earlier queue pair still waits for its peer's address",
 				   comm->standby->name);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "hostlib/nccl/abi.h"
 #include "hostlib/nccl/bringup.h"
+#include "hostlib/nccl/comm_priv.h"
 #include "lib/base/clock.h"
 #include "selftests/fakes/verbs.h"
 #include "selftests/nccl/harness_flow.h"
@@ -355,6 +356,68 @@ static void attempts_while_steps_hang(void **state)
 	ha_listener_close(listener);
 }
 
+/* Gives up an attempt of the comm whose step may hang, as at the end of the peer's patience. */
+static void give_up(struct ha_comm *comm)
+{
+	uint64_t now_ns;
+
+	pthread_mutex_lock(&comm->lock);
+	now_ns = inc_now_ns();
+	if (comm->bringup.state == HA_BRINGUP_ENTERING)
+		ha_comm_bringup(comm, ha_bringup_failed(&comm->bringup, now_ns), now_ns);
+	pthread_mutex_unlock(&comm->lock);
+}
+
+struct look {
+	uint32_t entering;  /* number of the attempt that is ENTERING, plus 1; 0: none is */
+	bool waits;         /* it waits for the end of a step of an earlier attempt */
+	unsigned int steps; /* number of steps of the comm that have not ended */
+};
+
+static struct look look_at(struct ha_comm *comm)
+{
+	struct look look;
+
+	pthread_mutex_lock(&comm->lock);
+	look = (struct look){comm->bringup.state == HA_BRINGUP_ENTERING ? comm->bringup.attempt + 1
+									: 0,
+			     comm->enter_waits, (comm->entering & 1) + (comm->entering >> 1)};
+	pthread_mutex_unlock(&comm->lock);
+	return look;
+}
+
+/* A step of a leader with a single rail hangs longer than its peer waits. The next attempt waits
+ * for the end of that step, so that the comm does not use up its attempts meanwhile. */
+static void single_rail_hangs(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct ha_comm *send = NULL, *receive = NULL, *leader;
+	struct ha_listener *listener;
+	struct ha_handle handle;
+	bool hangs = true;
+	struct inc_err err;
+
+	assert_int_equal(ha_listen(flow_plugin, FLOW_RECEIVER(0), &handle, &listener, &err), 0);
+	fake_verbs_wait_for_peer(FLOW_RECEIVER(0));
+	while (!send || !receive) {
+		if (!send)
+			assert_int_equal(ha_connect(flow_plugin, 0, &handle, -1, &send, &err), 0);
+		if (!receive)
+			assert_int_equal(ha_accept(listener, &receive, &err), 0);
+		leader = (struct ha_comm *)(uintptr_t)handle.comm;
+		hangs = hangs && !look_at(leader).waits;
+		if (hangs)
+			give_up(leader);
+		else
+			fake_verbs_wait_for_peer(-1);
+		assert_false(flow_is_late(began_at_ns));
+		usleep(FLOW_POLL_US);
+	}
+	ha_comm_close(send);
+	ha_comm_close(receive);
+	ha_listener_close(listener);
+}
+
 #define COMMS  32u
 #define ROUNDS 3u
 
@@ -487,6 +550,7 @@ int main(void)
 		cmocka_unit_test(unwanted_and_late_events),
 		cmocka_unit_test_setup_teardown(aiming_waits, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(attempts_while_steps_hang, flow_open, flow_close),
+		cmocka_unit_test_setup_teardown(single_rail_hangs, open_single, close_single),
 		cmocka_unit_test_setup_teardown(one_waits_for_arp, open_single, close_single),
 	};
 
