@@ -126,7 +126,7 @@ static void run_enter(struct ha_job *base)
 				ret ? ha_bringup_failed(&comm->bringup, now_ns)
 				    : ha_bringup_entered(&comm->bringup, now_ns),
 				now_ns);
-	} else if (comm->enter_waits) {
+	} else if (comm->enter_waits && comm->open && !comm->ended) {
 		ha_comm_bringup(comm, HA_BRINGUP_ENTER, now_ns);
 	}
 	ha_comm_job_over(comm, job);

@@ -418,6 +418,45 @@ static void single_rail_hangs(void **state)
 	ha_listener_close(listener);
 }
 
+/* A comm is closed while an attempt waits for the end of a step that hangs. After that end the
+ * attempt does not begin its own step, for which the comm would have to wait again. */
+static void closed_meanwhile(void **state)
+{
+	const uint64_t began_at_ns = inc_now_ns();
+	struct flow flow = {0};
+	struct look sender, receiver;
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	fake_verbs_wait_in_rtr(true);
+	fake_verbs_port(FLOW_SENDER(0), false);
+	flow_until_failover(&flow, 1);
+	fake_verbs_port(FLOW_SENDER(0), true);
+	/* in the end each step of both ends hangs, and the receiver's attempt waits for one */
+	do {
+		flow_step(&flow);
+		assert_false(flow_is_late(began_at_ns));
+		receiver = look_at(flow.receive);
+		sender = look_at(flow.send);
+		if (receiver.entering && receiver.entering == sender.entering && !receiver.waits)
+			give_up(flow.send);
+	} while (!receiver.waits || receiver.entering != sender.entering ||
+		 fake_verbs_waiting_in_rtr() < receiver.steps + sender.steps);
+	flow_finish(&flow);
+	flow_disconnect(&flow);
+	fake_verbs_refuse(FAKE_VERBS_TO_RTR, EHOSTUNREACH, receiver.steps + sender.steps + 1);
+	fake_verbs_wait_in_rtr(false);
+}
+
+/* Checks after the end of all comms that no step has begun since their close. */
+static int close_and_count(void **state)
+{
+	flow_close(state);
+	assert_int_equal(fake_verbs_refusals_left(FAKE_VERBS_TO_RTR), 1);
+	fake_verbs_refuse(FAKE_VERBS_TO_RTR, 0, 0);
+	return 0;
+}
+
 #define COMMS  32u
 #define ROUNDS 3u
 
@@ -551,6 +590,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(aiming_waits, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(attempts_while_steps_hang, flow_open, flow_close),
 		cmocka_unit_test_setup_teardown(single_rail_hangs, open_single, close_single),
+		cmocka_unit_test_setup_teardown(closed_meanwhile, flow_open, close_and_count),
 		cmocka_unit_test_setup_teardown(one_waits_for_arp, open_single, close_single),
 	};
 
