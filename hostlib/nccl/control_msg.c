@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 #include "hostlib/nccl/control_msg.h"
-#include "lib/proto/roce.h"
 #include "hostlib/nccl/tcp.h"
 #include "lib/rdma/info.h"
 
@@ -29,7 +28,7 @@ struct wire_path {
 	uint16_t mtu_bytes;
 	uint32_t qpn, psn;
 	uint16_t lid;
-	uint16_t pkey_inverted; /* 0 is the default P_Key, so that older ends accept this */
+	uint16_t pkey;
 	uint8_t gid[16];
 	uint64_t ring;
 	uint32_t ring_rkey;
@@ -102,7 +101,7 @@ static void encode_path(const struct ha_control_msg *msg, struct wire_path *wire
 	wire->qpn = htonl(path->qpn);
 	wire->psn = htonl(path->psn);
 	wire->lid = htons(path->lid);
-	wire->pkey_inverted = htons(path->pkey ^ INC_PKEY_DEFAULT);
+	wire->pkey = htons(path->pkey);
 	memcpy(wire->gid, path->gid, sizeof(wire->gid));
 	wire->ring = htobe64(path->ring);
 	wire->ring_rkey = htonl(path->ring_rkey);
@@ -165,7 +164,7 @@ static int decode_path(const struct wire_path *wire, struct ha_control_msg *msg,
 	path->qpn = ntohl(wire->qpn);
 	path->psn = ntohl(wire->psn);
 	path->lid = ntohs(wire->lid);
-	path->pkey = ntohs(wire->pkey_inverted) ^ INC_PKEY_DEFAULT;
+	path->pkey = ntohs(wire->pkey);
 	memcpy(path->gid, wire->gid, sizeof(path->gid));
 	path->ring = be64toh(wire->ring);
 	path->ring_rkey = ntohl(wire->ring_rkey);
@@ -298,8 +297,10 @@ int ha_slot_read(const struct ha_slot_wire *wire, uint32_t sequence, uint32_t ep
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-#define HANDLE_MAGIC   0x4841484eu /* "HAHN" */
-#define HANDLE_VERSION 1u
+#define HANDLE_MAGIC 0x4841484eu /* "HAHN" */
+/* Raised with each change of handles or of control messages, so that the connecting end refuses a
+ * peer of another version. 2: PATH has the P_Key. */
+#define HANDLE_VERSION 2u
 
 void ha_handle_make(struct ha_handle *handle, const union ha_address *address, unsigned int flags,
 		    uint64_t nonce)
@@ -360,7 +361,9 @@ int ha_handle_read(const struct ha_handle *handle, union ha_address *address, un
 				   "uses another one",
 				   ntohl(handle->magic), HANDLE_MAGIC);
 	if (handle->version != HANDLE_VERSION)
-		return inc_err_set(err, EPROTO, "handle: version %u, this is version %u",
+		return inc_err_set(err, EPROTO,
+				   "handle: the peer's is of version %u, and this end's of version "
+				   "%u: install the same version of the plugin on all nodes",
 				   handle->version, HANDLE_VERSION);
 	memcpy(&nonce_be, handle->nonce, sizeof(nonce_be));
 	*nonce = be64toh(nonce_be);

@@ -40,6 +40,7 @@ static struct ha_control_msg draw_path(enum ha_control_msg_type type)
 	msg.path.mtu_bytes = (uint16_t)(256u << draw() % 5);
 	msg.path.link_layer = draw() % 4;
 	msg.path.lid = (uint16_t)draw();
+	msg.path.pkey = (uint16_t)draw();
 	for (i = 0; i < sizeof(msg.path.gid); i++)
 		msg.path.gid[i] = (uint8_t)draw();
 	msg.path.ring = draw();

@@ -452,7 +452,10 @@ static void handle_foreign(void **state)
 	handle_refused(&handle, "magic");
 	handle = good;
 	handle.version++;
-	handle_refused(&handle, "version 2");
+	handle_refused(&handle, "version 3, and this end's of version 2: ");
+	handle = good;
+	handle.version--;
+	handle_refused(&handle, "version 1, and this end's of version 2: ");
 	handle = good;
 	handle.family = 5;
 	handle_refused(&handle, "family 5");
