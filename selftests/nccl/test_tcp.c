@@ -416,7 +416,7 @@ static void handle_there_and_back(void **state)
 static void handle_bytes(void **state)
 {
 	static const uint8_t expected[] = {/* bytes of magic, version, flags, family, 0 */
-					   'H', 'A', 'H', 'N', 1, 1, 4, 0, 0x12, 0x67, 10, 1, 2, 3,
+					   'H', 'A', 'H', 'N', 2, 1, 4, 0, 0x12, 0x67, 10, 1, 2, 3,
 					   0, 0, /* bytes of port and address */
 					   /* the remaining bytes of an IPv6 address */
 					   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
