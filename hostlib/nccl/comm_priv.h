@@ -175,8 +175,8 @@ struct ha_comm {
 	/* Flushes of a receiver. A rail has a loop while GPU memory is registered on it. */
 	struct ha_loop *loop[HA_RAILS];
 	/* Number of payloads in GPU memory that each rail's device has written, or may have written
-	 * in part, and how many of them count as being there. A READ has shown that, or the rail was
-	 * left SETTLED_NS ago. */
+	 * in part, and how many of them count as being there. A READ has shown that, or the rail
+	 * was left SETTLED_NS ago. */
 	uint64_t landed[HA_RAILS], in_memory[HA_RAILS];
 	/* time when the rail's last path was fenced; 0: never */
 	uint64_t left_at_ns[HA_RAILS];
