@@ -24,7 +24,7 @@ import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ._library import (Collective, Dtype, FallbackCall, FallbackOpts, FallbackPointer, GatherFunction, LostFunction, Op,
-                       RepeatFunction, lib, text)
+                       RepeatFunction, lib, stopwatch, text)
 from ._requests import Closed, Error, Explanation, gone, strerror
 
 # Leaving a group waits so long for collectives that are under way, and for ranks that need a result of this one.
@@ -233,12 +233,12 @@ class Lane:
         if self._by_switch is None and not before and not is_empty:
             choice = self._choices.setdefault((job.call.collective, nbytes.bit_length()), Choice())
         by_switch = choice.path() if choice else is_empty or self._by_switch is not False
-        since = time.monotonic()
+        watch = stopwatch()
         if by_switch:
             code = lib.inccl_fallback_run(self._pointer, job.call)
         else:
             code = self._guarded(lambda: self._framework.repeat(job.call))
-        took_s = time.monotonic() - since
+        took_s = watch()
         if not code and not is_empty:
             self._count(Collective(job.call.collective), by_switch and self.repeated == before, nbytes, took_s)
         # all ranks have repeated the same collective, so they end the measurements together
@@ -263,9 +263,9 @@ class Lane:
 
     def _cause(self) -> str:
         """The group's error, which names a rank that is lost. It comes a moment after the framework's."""
-        until, error = time.monotonic() + CAUSE_S, None
+        watch, error = stopwatch(), None
         with contextlib.suppress(Exception):  # of a group that is closed meanwhile
-            while not error and time.monotonic() < until:
+            while not error and watch() < CAUSE_S:
                 time.sleep(CAUSE_LOOK_S)
                 group = self._group()
                 error = group.error if group else None

@@ -7,8 +7,9 @@ import ctypes
 import enum
 import os
 import pathlib
+import time
 from ctypes import POINTER, c_char_p, c_int, c_int32, c_size_t, c_uint, c_uint64, c_void_p
-from typing import Any, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 SONAME = "libinccl.so.0"
 MIN_STACK_BYTES = 64 << 10
@@ -288,6 +289,12 @@ def _load() -> Any:
             raise ImportError(f"{path} has no {name}: it is older than this package") from None
         function.restype, function.argtypes = result, arguments
     return loaded
+
+
+def stopwatch() -> Callable[[], float]:
+    """Returns a function that returns the seconds since this call."""
+    since = time.monotonic()
+    return lambda: time.monotonic() - since
 
 
 lib = _load()

@@ -10,11 +10,10 @@ import ctypes
 import errno
 import sys
 import threading
-import time
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Deque, Generator, Iterator, List, Optional, Set, TypeVar
 
-from ._library import Dtype, RequestPointer, lib, text
+from ._library import Dtype, RequestPointer, lib, stopwatch, text
 
 if TYPE_CHECKING:
     from . import Communicator
@@ -383,9 +382,9 @@ class Request:
         """Waits for the end, or so long, and returns the buffer with the result. KeyboardInterrupt ends the wait, and the
         collective goes on."""
         flight = self._flight
-        end = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        while not flight.collect(SLICE_MS if end is None else max(0, min(SLICE_MS, int((end - time.monotonic()) * 1000 + 1)))):
-            if end is not None and time.monotonic() >= end:
+        watch = stopwatch()
+        while not flight.collect(SLICE_MS if timeout_ms is None else max(0, min(SLICE_MS, int(timeout_ms - watch() * 1000 + 1)))):
+            if timeout_ms is not None and watch() * 1000 >= timeout_ms:
                 raise TimeoutError(f"the collective has not ended within {timeout_ms:g} ms")
             if flight.comm.closed and not flight.done:
                 with flight.comm._lock:
