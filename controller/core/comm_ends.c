@@ -149,16 +149,13 @@ static int check_partition(const struct inc_comm *comm, unsigned int node, const
 		return 0;
 	exact = nodes[l->to].mode == INC_PASSTHROUGH;
 	peer = exact ? INC_PKEY_DEFAULT : l->peer->pkey;
-	if (!peer || !own || (peer == own && own & ~INC_PKEY_BITS))
-		return 0;
-	if (!exact && !((peer ^ own) & INC_PKEY_BITS) && (peer | own) & ~INC_PKEY_BITS)
+	if (!peer || !own || (exact ? peer == own : inc_pkeys_match(peer, own)))
 		return 0;
 	return inc_err_set(
 		err, EINVAL,
 		"has the P_Key 0x%04x at port %s, and switch %s, behind that port, has 0x%04x: set "
 		"pkey_index in 'verbs' of the topology's ports to indexes of one P_Key, with a "
-		"full "
-		"member at one end",
+		"full member at one end",
 		own, topo->switches[nodes[node].sw].ports[l->port].name,
 		topo->switches[nodes[l->to].sw].name, peer);
 }

@@ -175,7 +175,7 @@ static int check_partition(const struct ha_path *path, const struct ha_path_info
 {
 	const uint16_t own = path->own.pkey;
 
-	if (!((own ^ peer->pkey) & INC_PKEY_BITS) && (own | peer->pkey) & ~INC_PKEY_BITS)
+	if (inc_pkeys_match(own, peer->pkey))
 		return 0;
 	return inc_err_set(err, EPROTO,
 			   "%s: %s: the P_Key here is 0x%04x, and the peer has 0x%04x: change "

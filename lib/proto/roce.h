@@ -251,6 +251,13 @@ INC_INLINE _Bool inc_mac_given(const __u8 *mac)
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
 }
 
+/* Whether RDMA devices with these P_Keys accept each other's packets: both are in one partition,
+ * and at least one is a full member of it. */
+INC_INLINE _Bool inc_pkeys_match(__u16 a, __u16 b)
+{
+	return !((a ^ b) & INC_PKEY_BITS) && (a | b) & ~INC_PKEY_BITS;
+}
+
 /* Returns a - b in the space of PSNs, -2^23 to 2^23 - 1. */
 INC_INLINE __s32 inc_psn_diff(__u32 a, __u32 b)
 {
