@@ -203,7 +203,7 @@ int wire_port_read(struct wire_port *port, uint8_t *frames, size_t lens[WIRE_BAT
 		/* nothing to read: the error is EAGAIN, or ENETDOWN when the interface is gone */
 		return 0;
 	now_ns = inc_now_ns();
-	epoch_ns = (int64_t)inc_wall_ns() - (int64_t)now_ns;
+	epoch_ns = port->stamps ? (int64_t)(inc_wall_ns() - now_ns) : 0;
 	for (int i = 0; i < n; i++) {
 		uint8_t *frame = iov[i][1].iov_base;
 
