@@ -9,12 +9,12 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include "lib/base/clock.h"
+#include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
 #include "topo/wire_priv.h"
 
 #define FAULTS_MAX 4096
 #define IP6_LEN    40
-#define ECN_MASK   3 /* of the traffic class: 0 the sender cannot react, 3 CE, others ECT */
 
 const char *const wire_dir_names[WIRE_DIRS] = {"up", "down"};
 
@@ -312,18 +312,18 @@ bool wire_mark(uint8_t *frame, size_t len)
 	uint32_t sum;
 
 	if (len >= INC_ETH_LEN + tag + IP6_LEN && type[0] == 0x86 && type[1] == 0xdd) {
-		if (!(ip[1] & ECN_MASK << 4) || (~ip[1] & ECN_MASK << 4) == 0)
+		if (!(ip[1] & INC_ECN_MASK << 4) || (ip[1] & INC_ECN_MASK << 4) == INC_ECN_CE << 4)
 			return false;
-		ip[1] |= ECN_MASK << 4;
+		ip[1] |= INC_ECN_CE << 4;
 		return true;
 	}
 	if (len < INC_ETH_LEN + tag + INC_IP_LEN || type[0] != 0x08 || type[1] != 0x00 ||
-	    !(ip[1] & ECN_MASK) || (ip[1] & ECN_MASK) == ECN_MASK)
+	    !(ip[1] & INC_ECN_MASK) || (ip[1] & INC_ECN_MASK) == INC_ECN_CE)
 		return false;
 	/* RFC 1624: the checksum falls by what the word of the TOS byte rises */
-	sum = (ip[10] << 8 | ip[11]) + 0xffff - (ECN_MASK - (ip[1] & ECN_MASK));
+	sum = (ip[10] << 8 | ip[11]) + 0xffff - (INC_ECN_CE - (ip[1] & INC_ECN_MASK));
 	sum = (sum & 0xffff) + (sum >> 16);
-	ip[1] |= ECN_MASK;
+	ip[1] |= INC_ECN_CE;
 	ip[10] = sum >> 8;
 	ip[11] = sum;
 	return true;

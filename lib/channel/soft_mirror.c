@@ -362,11 +362,10 @@ static bool is_lost(const struct soft_channel *ch, uint64_t r)
 	return !(p->flags & SOFT_F_GOT) && p->round <= ch->tx.sel.answered;
 }
 
-/* Sends a NAK for results [from, to), which were lost. Where the peer sends results as fast as
- * contributions come, a lost one is a report of congestion, as a mark is (inc_soft_congested()). */
-static void name_gap(struct soft_channel *ch, uint64_t from, uint64_t to)
+/* Called when a NAK names a result that was lost. Where the peer sends results as fast as
+ * contributions come, that is a report of congestion, as a mark is (inc_soft_congested()). */
+static void result_lost(struct soft_channel *ch)
 {
-	inc_soft_send_nak(ch, INC_GAP(from - ch->rx_next, to - from));
 	if (!ch->mirror->by_message)
 		inc_congestion_lost(&ch->tx.congestion, ch->tx.high);
 }
@@ -382,10 +381,12 @@ static void name_gaps(struct soft_channel *ch)
 		from = r;
 		while (r < end && r - from < INC_GAP_COUNT(~0u) && is_lost(ch, r))
 			result_of(ch, r++)->round = ch->tx.sel.round;
-		if (r > from)
-			name_gap(ch, from, r);
-		else
+		if (r == from) {
 			r++;
+			continue;
+		}
+		inc_soft_send_nak(ch, INC_GAP(from - ch->rx_next, r - from));
+		result_lost(ch);
 	}
 }
 
@@ -442,8 +443,7 @@ static void answer_gap(struct soft_channel *ch, uint64_t now_ns)
 		return;
 	inc_soft_send_aeth(ch, INC_AETH_NAK_SEQ, ch->peer_psn + (uint32_t)ch->rx_next);
 	m->gap_nak_sent = true;
-	if (!m->by_message)
-		inc_congestion_lost(&ch->tx.congestion, ch->tx.high);
+	result_lost(ch);
 	note_acked(ch);
 	ch->ack_now = false;
 }

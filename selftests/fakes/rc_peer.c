@@ -92,10 +92,9 @@ static bool receive_datagrams(struct rc_peer *p, int timeout_ms)
 	return n > 0;
 }
 
-static const uint8_t no_bytes[INC_CNP_LEN];
-
 bool rc_peer_receive(struct rc_peer *p, struct inc_roce_packet *pkt, int timeout_ms)
 {
+	static const uint8_t no_bytes[INC_CNP_LEN];
 	const struct inc_datagram *d = &p->datagram[p->next];
 	const uint8_t *bytes;
 	uint32_t icrc;

@@ -68,22 +68,29 @@ static void expect_nak(struct mirror_fixture *w, uint32_t psn, uint32_t gap)
 }
 
 /* Nothing has come for so long that a probe is due. */
-static void expect_probe_after_silence(struct mirror_fixture *w)
+static void expect_probe_after_silence(struct mirror_fixture *w, uint32_t psn)
 {
 	assert_int_not_equal(w->tx->probe_at_ns, UINT64_MAX);
 	w->tx->probe_at_ns = inc_now_ns();
 	soft_due(SOFT_DEV(w->ep->dev), w->tx->probe_at_ns);
-	expect_psn(w, PROBE, -1);
+	expect_psn(w, PROBE, psn);
+}
+
+/* Posts contributions [first, end) as one collective, and sends those that may be sent. */
+static void post(struct mirror_fixture *w, unsigned int first, unsigned int end)
+{
+	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
+
+	endpoint_post_packets(w->ep, &v, first, end, true);
+	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
 }
 
 /* Sends contributions [first, end) as one collective, which the peer receives. */
 static void contribute(struct mirror_fixture *w, unsigned int first, unsigned int end)
 {
-	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
 	unsigned int i;
 
-	endpoint_post_packets(w->ep, &v, first, end, true);
-	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
+	post(w, first, end);
 	for (i = first; i < end; i++) {
 		expect(w, DATA, &w->received[i]);
 		assert_int_equal(w->received[i].psn, i);
@@ -120,15 +127,6 @@ static void answer(struct mirror_fixture *w, uint32_t probe, uint32_t kept, uint
 }
 
 #define ECT 2 /* TOS byte of packets whose sender reacts to congestion */
-#define CE  3 /* the same after a router has marked them */
-
-static void post(struct mirror_fixture *w, unsigned int first, unsigned int end)
-{
-	const struct endpoint_vectors v = {w->send, w->recv, &w->region, PAYLOAD};
-
-	endpoint_post_packets(w->ep, &v, first, end, true);
-	assert_int_equal(inccl_endpoint_flush(w->ep), 0);
-}
 
 /* The endpoint has sent contributions [first, end) and no others. */
 static void expect_sent(struct mirror_fixture *w, unsigned int first, unsigned int end)
@@ -159,7 +157,7 @@ static void marked_results(void **state)
 	expect_sent(w, sent, r + 2 * INC_WINDOW_FIRST);
 	sent = r + 2 * INC_WINDOW_FIRST;
 	window = inc_requester_window(w->tx);
-	w->peer.tos = CE;
+	w->peer.tos = INC_ECN_CE;
 	for (; r < 2 * INC_WINDOW_FIRST; r++)
 		give_result(w, r);
 	assert_in_range(inc_requester_window(w->tx), window / 2, window * 6 / 10);
@@ -191,7 +189,7 @@ static void cnps_without_marks(void **state)
 	assert_memory_equal(&w->tx->congestion, &before, sizeof(before));
 	rc_peer_send(&w->peer, &(struct rc_packet){.opcode = INC_OP_CNP});
 	STEP_WHILE(!w->tx->figures.congested, endpoint_serve(w->ep));
-	w->peer.tos = CE;
+	w->peer.tos = INC_ECN_CE;
 	contribute(w, 0, 100);
 	for (unsigned int r = 0; r < 100; r++)
 		give_result(w, r);
@@ -254,9 +252,7 @@ static void lost_result(void **state)
 	give_result(w, 0);
 	give_result(w, 2);
 	window = inc_requester_window(w->tx);
-	w->tx->probe_at_ns = inc_now_ns();
-	soft_due(SOFT_DEV(w->ep->dev), w->tx->probe_at_ns);
-	expect_psn(w, PROBE, 0);
+	expect_probe_after_silence(w, 0);
 	answer(w, w->probe, 10, 0, 3);
 	expect_nak(w, 1, INC_GAP(0, 1));
 	/* the answer has acknowledged nine contributions, by which the window has grown */
@@ -329,7 +325,7 @@ static void answers_find_their_probe(void **state)
 	uint32_t first;
 
 	contribute(w, 0, 4);
-	expect_probe_after_silence(w);
+	expect_probe_after_silence(w, -1);
 	first = w->probe;
 	send_aeth(w, INC_AETH_NAK_SEQ, 0, INC_GAP(0, 1), false);
 	expect_psn(w, DATA, 0);
@@ -347,12 +343,12 @@ static void last_contributions(void **state)
 	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 4);
-	expect_probe_after_silence(w);
+	expect_probe_after_silence(w, -1);
 	answer(w, w->probe, 2, 0, 0);
 	/* the probe may have overtaken the packets */
 	assert_int_equal(w->tx->sel.lost, 0);
 	w->tx->sel.probe[w->probe % INC_STATUS_PROBES].at_ns -= INC_PROBE_TAIL_NS;
-	expect_probe_after_silence(w);
+	expect_probe_after_silence(w, -1);
 	answer(w, w->probe, 2, 0, 0);
 	expect_psn(w, DATA, 2);
 	expect_psn(w, DATA, 3);
@@ -412,7 +408,7 @@ static void impossible_answers(void **state)
 	struct mirror_fixture *w = *state;
 
 	contribute(w, 0, 2);
-	expect_probe_after_silence(w);
+	expect_probe_after_silence(w, -1);
 	answer(w, w->probe, 2, 0, 3);
 	answer(w, w->probe + 5, 2, 7, 0);
 	assert_false(w->tx->sel.hungry);

@@ -329,8 +329,6 @@ static void bad_classes(void **state)
 	}
 }
 
-#define CE 3 /* TOS byte of packets that have met congestion */
-
 static uint64_t clock_now_ns;
 
 static uint64_t standing_clock(clockid_t clock)
@@ -382,7 +380,7 @@ static void marks_are_reported(void **state)
 	inc_os.clock_ns = standing_clock;
 	rc_peer_mirror(&peer, &pkt, 0, data);
 	assert_int_equal(cnps(&peer, ep), 0);
-	peer.tos = CE;
+	peer.tos = INC_ECN_CE;
 	rc_peer_mirror(&peer, &pkt, 1, data);
 	assert_int_equal(cnps(&peer, ep), 1);
 	clock_now_ns += INC_CNP_PACE_NS - 1;
