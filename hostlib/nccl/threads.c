@@ -2,6 +2,7 @@
 /* The progress thread and the workers (threads.h). */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,10 @@ static void *progress(void *arg)
 			sleep_until_event(p, bits & HA_ROUND_BUSY ? BUSY_SLEEP_MS : idle_ms);
 		else if (wide)
 			sleep_until_event(p, 0);
+		/* On a machine with fewer CPUs than busy threads, the peer or NCCL's proxy may wait
+		 * for this CPU. */
+		if (idle)
+			sched_yield();
 	}
 }
 
