@@ -11,7 +11,7 @@
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
 #include "lib/net/loop.h"
-#include "lib/net/tls_opt.h"
+#include "lib/net/tls.h"
 #include "lib/base/clock.h"
 #include "controller/net/ctl.h"
 #include "controller/net/address_limit.h"

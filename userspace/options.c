@@ -6,7 +6,7 @@
 #include <string.h>
 #include "lib/base/opt.h"
 #include "lib/base/spin.h"
-#include "lib/net/tls_opt.h"
+#include "lib/net/tls.h"
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
 #include "userspace/switchd.h"

@@ -7,7 +7,7 @@
 #include <time.h>
 #include "lib/net/check.h"
 #include "lib/net/hostport.h"
-#include "lib/net/tls_opt.h"
+#include "lib/net/tls.h"
 #include "controller/incctl/incctl.h"
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"

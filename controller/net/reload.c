@@ -17,7 +17,7 @@
 #include "controller/net/link.h"
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
-#include "lib/net/tls_opt.h"
+#include "lib/net/tls.h"
 #include "lib/topology/topology.h"
 
 #define DRAIN_MS 1000 /* how often the controller looks for what has drained */

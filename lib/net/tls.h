@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <openssl/types.h>
 #include "lib/base/err.h"
+#include "lib/base/opt.h"
 #include "lib/net/tls_key.h"
 
 struct inc_tls; /* A context of TLS, which all connections of one side share. It owns its keys. */
@@ -23,6 +24,10 @@ struct inc_tls_files {
 	const char *cert_key; /* PEM: private key of cert, not encrypted; the file has mode 0600 */
 	const char *ca;       /* PEM: the CA that signs the other side's certificate */
 };
+
+/* The options --key, --tls-cert, --tls-cert-key and --tls-ca, for a member struct inc_tls_files of
+ * a program's settings. inc_tls_server() and inc_tls_client() check the files. */
+extern const struct inc_opt inc_tls_options[];
 
 /* Whether any of the files was given. */
 bool inc_tls_wanted(const struct inc_tls_files *files);

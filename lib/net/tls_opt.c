@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Options about keys and certificates (tls_opt.h). */
-#include "lib/net/tls_opt.h"
+/* Options about keys and certificates, the same for every program on the control plane. */
+#include "lib/net/tls.h"
 
 const struct inc_opt inc_tls_options[] = {
 	{.name = "key",

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/datagram.h"
-#include "selftests/fakes/lossy_udp.h"
+#include "selftests/fakes/memory_os.h"
 
 #define HELD 4096
 

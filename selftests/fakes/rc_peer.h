@@ -3,7 +3,7 @@
  * The RC peer of a soft channel. The peer receives the channel's packets one by one, and checks
  * every ICRC with the IP ID that the network must have assigned. It sends the packets that the test
  * describes. Its socket is one of inc_os (lib/base/os.h), as that was when the peer was opened. So
- * the peer works with the kernel's sockets, and with those of memory_os.h.
+ * the peer works with the kernel's sockets, and with those of memory_os.c.
  */
 #ifndef SELFTESTS_RC_PEER_H
 #define SELFTESTS_RC_PEER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A soft endpoint of a switch with a single peer. The test plays this peer: it sends packets and
- * checks the endpoint's answers. Their sockets and their clock are those of memory_os.h. */
+ * checks the endpoint's answers. Their sockets and their clock are those of memory_os.c. */
 #ifndef TERM_SOFT_LONE_H
 #define TERM_SOFT_LONE_H
 

@@ -14,7 +14,7 @@
 #include "hostlib/src/endpoint.h"
 #include "lib/base/clock.h"
 #include "lib/proto/roce.h"
-#include "selftests/fakes/lossy_udp.h"
+#include "selftests/fakes/memory_os.h"
 #include "selftests/hostlib/soft_endpoint.h"
 
 #define PAYLOAD  1024

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/proto/roce.h"
-#include "selftests/fakes/lossy_udp.h"
+#include "selftests/fakes/memory_os.h"
 #include "selftests/term/harness_device_pair.h"
 
 static const struct lossy_faults good = {0};
