@@ -8,7 +8,7 @@
 #include "controller/ctl_options.h"
 #include "lib/base/log.h"
 #include "lib/base/stdout.h"
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
 #include "lib/conf/yaml.h"
 
 #define MOST_NS 1e12

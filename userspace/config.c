@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/log.h"
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 #include "lib/net/scrape.h"
 #include "userspace/config.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "hostlib/connect/config.h"
 #include "lib/base/caller.h"
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
 #include "lib/conf/yaml.h"
 #include "lib/rdma/gid.h"
 

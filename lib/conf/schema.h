@@ -2,7 +2,7 @@
 /*
  * Fields of files and of messages, as tables. One table serves three purposes. It reads YAML, with
  * errors such as "star.yaml:12: connections[1].own_qp: 1 is not between 2 and 16777214"
- * (schema_yaml.h). It reads JSON, with the same errors without file and line. It prints JSON,
+ * (inc_schema_read_yaml()). It reads JSON, with the same errors without file and line. It prints JSON,
  * which yaml.h prints as YAML. The values are in a C struct, in which each field has an offset.
  *
  * inc-switchd uses tables for its file and the controller's messages, the controller for a
@@ -139,5 +139,15 @@ struct json_t *inc_schema_print(const struct inc_schema *schema, enum inc_field_
 /* Describes the values that a field accepts, such as "a number from 1 to 32", for the documents.
  * Fills and returns buf. */
 const char *inc_field_domain(const struct inc_field *field, char *buf, size_t size);
+
+struct inc_yaml_node;
+
+/*
+ * Reads a mapping of a file. Keys that are not in the schema are errors. Fields that are absent
+ * and have no default keep their values in out. Returns 0, or -EINVAL with a message. A program
+ * that calls this links libyaml.
+ */
+int inc_schema_read_yaml(const struct inc_schema *schema, const struct inc_yaml_node *map,
+			 void *out, struct inc_err *err);
 
 #endif

@@ -5,7 +5,8 @@
  */
 #include <errno.h>
 #include "lib/conf/schema_priv.h"
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 
 /* Rejects keys that are not in the table, because such a key is probably misspelt. */
 static int map(const struct inc_source *at, const struct inc_schema *schema, struct inc_err *err)

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 #include "lib/topology/topology_priv.h"
 
 static bool plain_name(const char *name)

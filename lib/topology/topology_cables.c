@@ -2,7 +2,8 @@
 /* The last step of reading a topology: makes every cable, and reads the links in the file. */
 #include <errno.h>
 #include <stdlib.h>
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 #include "lib/topology/topology_priv.h"
 
 #define WIRE(member) INC_AT(struct inc_topo_wire, member)

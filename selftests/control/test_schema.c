@@ -8,7 +8,8 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 
 struct inner {
 	uint16_t n;

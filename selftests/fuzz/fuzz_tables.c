@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/conf/messages.h"
-#include "lib/conf/schema_yaml.h"
+#include "lib/conf/schema.h"
+#include "lib/conf/yaml.h"
 #include "selftests/fuzz/fuzz.h"
 
 static void *block(const struct inc_schema *schema)
