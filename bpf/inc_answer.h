@@ -97,6 +97,8 @@ inc_put_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	inc_put_aeth((__u8 *)aeth, answer->aeth >> 24, answer->aeth);
 	state = inc_headers_crc(data, INC_OP_ACK << 24 | INC_ACK_IP_LEN, &m->st->ack_cache);
 	aeth[1] = ~inc_crc_word(state, aeth[0]);
+	if (inc_tag_for_peer(ctx, inc_tag_of(m->st)))
+		return INC_CTR_DROP_NO_ROOM;
 	return outcome;
 }
 
@@ -175,7 +177,7 @@ static __always_inline bool inc_is_echo(struct xdp_md *ctx, const struct inc_pac
 	    pkt->ip_len != INC_ECHO_IP_LEN || data + INC_ETH_LEN > (void *)(long)ctx->data_end)
 		return false;
 	port = bpf_map_lookup_elem(&inc_port, &ifindex);
-	return port && port->ip && port->ip == pkt->daddr &&
+	return port && port->ip && port->ip == pkt->daddr && inc_in_vlan(pkt, port->vlan) &&
 	       inc_addr_unicast(bpf_ntohl(pkt->saddr)) && inc_mac_unicast(eth->h_source) &&
 	       inc_mac_unicast(eth->h_dest);
 }

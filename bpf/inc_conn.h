@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Takes a connection for one CPU at a time, and learns the MAC address and the traffic class of the
- * connection's peer.
+ * Takes a connection for one CPU at a time, and learns the MAC address, the traffic class and the
+ * tag of the connection's peer.
  *
  * Receive queues usually keep a connection's packets on one CPU. But a change of RSS, XPS on the
  * other side of a veth, or generic XDP can give two packets to two CPUs. All state of a connection,
@@ -175,6 +175,57 @@ static __always_inline void inc_learn_class(struct xdp_md *ctx, const struct inc
 
 	if ((void *)(ip + 1) <= (void *)(long)ctx->data_end && ip->tos != m->st->rx_tos)
 		inc_class_changed(ctx, m->comm, m->cfg, m->st);
+}
+
+/* Returns the tag of frames to the peer. It is read once, because child 0's program may change that
+ * of the parent meanwhile. */
+static __always_inline __u16 inc_tag_of(const struct inc_conn_state *st)
+{
+	return *(const volatile __u16 *)&st->tag;
+}
+
+/* Sets the tag of packets to a peer. like: the tag whose priority it has, unless one is configured.
+ * In no VLAN the peer gets a tag if `like` is one. */
+static __always_inline void inc_set_tag(const struct inc_conn_cfg *cfg, struct inc_conn_state *st,
+					__u16 like)
+{
+	__u16 pcp = (cfg->flags & INC_CONN_F_PCP ? cfg->tag : like) & INC_TAG_PCP_MASK;
+	__u16 vlan = cfg->tag & INC_TAG_VLAN_MASK;
+
+	*(volatile __u16 *)&st->tag = vlan || like ? INC_TAG_PRESENT | pcp | vlan : 0;
+}
+
+/* Learns the tag of packets to a peer from a packet of the peer, whose tag differs from that of the
+ * packet before. As with the class, the tags of packets to a parent in a VLAN have the priority of
+ * child 0's packets. The function is not inline, because tags hardly ever change. */
+__noinline int inc_tag_changed(const struct inc_comm_cfg *comm, const struct inc_conn_cfg *cfg,
+			       struct inc_conn_state *st, __u32 tag)
+{
+	const struct inc_conn_cfg *up_cfg;
+	struct inc_conn_state *up;
+	__u32 parent;
+
+	if (!comm || !cfg || !st)
+		return 0;
+	st->rx_tag = tag;
+	if (cfg->flags & INC_CONN_F_UP && cfg->tag & INC_TAG_VLAN_MASK)
+		return 0;
+	inc_set_tag(cfg, st, tag);
+	if (cfg->flags & INC_CONN_F_UP || cfg->child || !(comm->flags & INC_COMM_F_UP))
+		return 0;
+	parent = comm->conn_base + comm->children;
+	up_cfg = bpf_map_lookup_elem(&inc_conn_cfg, &parent);
+	up = bpf_map_lookup_elem(&inc_conn_state, &parent);
+	if (up_cfg && up && up_cfg->tag & INC_TAG_VLAN_MASK)
+		inc_set_tag(up_cfg, up, tag);
+	return 0;
+}
+
+/* Learns the tag of packets to the peer from a packet of the peer whose ICRC is right. */
+static __always_inline void inc_learn_tag(const struct inc_match *m, const struct inc_packet *pkt)
+{
+	if (pkt->tag != m->st->rx_tag)
+		inc_tag_changed(m->comm, m->cfg, m->st, pkt->tag);
 }
 
 /*

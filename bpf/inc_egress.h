@@ -292,7 +292,9 @@ static __always_inline int inc_make_copy(struct xdp_md *ctx, __u32 ifindex)
 	icrc = ~(inc_crc_shift(state, out.body_len) ^ out.crc);
 	if (out.cfg->flags & INC_CONN_F_UDP_CSUM)
 		inc_copy_udp_csum(data, &out, icrc);
-	return inc_store_icrc(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, icrc);
+	if (inc_store_icrc(ctx, INC_ETH_LEN + out.ip_len - INC_ICRC_LEN, icrc))
+		return -1;
+	return inc_tag_for_peer(ctx, inc_tag_of(out.st));
 }
 
 /* Makes a copy at this port, counts it, and returns the verdict. */

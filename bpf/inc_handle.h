@@ -155,6 +155,7 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 		return INC_CTR_DROP_ICRC;
 	inc_learn_mac(m, pkt);
 	inc_learn_class(ctx, m);
+	inc_learn_tag(m, pkt);
 	c = pkt->opcode == INC_OP_ACK ? inc_response(ctx, pkt, m, &answer)
 				      : inc_data(ctx, pkt, m, &at, &answer);
 	/* each counter of class 'W' comes from inc_fill_answer(), which has filled in the answer */
@@ -167,45 +168,61 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 static __always_inline enum inc_counter_id
 inc_end_early(struct xdp_md *ctx, const struct inc_packet *pkt, enum inc_counter_id c)
 {
-	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx))
+	if (inc_counter_is(c, 'P') && inc_from_own_addr(ctx, pkt))
 		return INC_CTR_DROP_OWN_ADDR;
 	if (c == INC_CTR_PASS_NO_CONN && inc_is_echo(ctx, pkt))
 		return inc_answer_echo(ctx, pkt);
 	return c;
 }
 
-static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx, enum inc_where where)
+static __always_inline enum inc_counter_id
+inc_handle_packet(struct xdp_md *ctx, enum inc_where where, struct inc_packet *pkt)
 {
 	struct inc_route *route = NULL;
-	struct inc_packet pkt = {};
 	struct inc_match m = {};
 	enum inc_counter_id c;
 
-	c = inc_parse(ctx, &pkt);
+	c = inc_parse(ctx, pkt);
 	if (c != INC_CONTINUE)
-		return inc_end_early(ctx, &pkt, c);
-	c = inc_match(ctx, &pkt, &m);
+		return inc_end_early(ctx, pkt, c);
+	c = inc_match(ctx, pkt, &m);
 	if (c != INC_CONTINUE)
-		return inc_end_early(ctx, &pkt, c);
-	if (pkt.tver)
+		return inc_end_early(ctx, pkt, c);
+	if (pkt->tver)
 		return INC_CTR_DROP_TVER;
-	c = inc_parse_ext(ctx, &pkt);
+	c = inc_parse_ext(ctx, pkt);
 	if (c != INC_CONTINUE)
 		return c;
-	if (pkt.pkey != m.cfg->pkey)
+	if (pkt->pkey != m.cfg->pkey)
 		return INC_CTR_DROP_PKEY;
 	if (inc_steers) {
-		c = inc_steer(&pkt, &m, where, &route);
+		c = inc_steer(pkt, &m, where, &route);
 		if (c != INC_CONTINUE)
 			return c;
 	}
 	c = INC_CTR_DROP_BUSY;
 	if (inc_enter(m.st)) {
-		c = inc_handle_own(ctx, &pkt, &m);
+		c = inc_handle_own(ctx, pkt, &m);
 		inc_leave(m.st);
 	}
 	if (route)
 		inc_route_done(route);
+	return c;
+}
+
+/* Whether a frame leaves the program as it came, or as the echo reply to its sender. */
+static __always_inline bool inc_keeps_tag(enum inc_counter_id c)
+{
+	return inc_counter_is(c, 'P') || c == INC_CTR_ANS_ECHO || c == INC_CTR_X_STEERED;
+}
+
+static __always_inline enum inc_counter_id inc_handle(struct xdp_md *ctx, enum inc_where where)
+{
+	struct inc_packet pkt = {};
+	enum inc_counter_id c = inc_handle_packet(ctx, where, &pkt);
+
+	if (pkt.tag && inc_keeps_tag(c) && inc_tag_again(ctx, &pkt))
+		return INC_CTR_DROP_NO_ROOM;
 	return c;
 }
 

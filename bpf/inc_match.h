@@ -66,20 +66,32 @@ static __always_inline bool inc_match_lookup(const struct inc_packet *pkt, struc
 	return true;
 }
 
+/* Whether a packet with this tag is in this VLAN; 0: in none. */
+static __always_inline bool inc_in_vlan(const struct inc_packet *pkt, __u16 vlan)
+{
+	return !((pkt->tag ^ vlan) & INC_TAG_VLAN_MASK);
+}
+
 /* Whether the frame's source address is one of the switch's own. Such a frame is forged. If the
- * kernel forwarded it, the peers would take it for a frame of the switch. */
-static __always_inline bool inc_from_own_addr(struct xdp_md *ctx)
+ * kernel forwarded it, the peers would take it for a frame of the switch. In another VLAN than the
+ * port's the address may be that of another machine. */
+static __always_inline bool inc_from_own_addr(struct xdp_md *ctx, const struct inc_packet *pkt)
 {
 	void *data = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *eth = data;
 	struct iphdr *ip = data + INC_ETH_LEN;
+	__u32 ifindex = ctx->ingress_ifindex;
+	const struct inc_port *port;
 	__be32 addr;
 
 	if ((void *)(ip + 1) > end || eth->h_proto != bpf_htons(ETH_P_IP))
 		return false;
 	addr = ip->saddr;
-	return bpf_map_lookup_elem(&inc_own_addr, &addr);
+	if (!bpf_map_lookup_elem(&inc_own_addr, &addr))
+		return false;
+	port = bpf_map_lookup_elem(&inc_port, &ifindex);
+	return !port || inc_in_vlan(pkt, port->vlan);
 }
 
 static __always_inline enum inc_counter_id
@@ -94,6 +106,8 @@ inc_match(struct xdp_md *ctx, const struct inc_packet *pkt, struct inc_match *m)
 		return INC_CTR_DROP_CONFIG;
 	if (m->cfg->ifindex != ctx->ingress_ifindex)
 		return INC_CTR_DROP_PORT;
+	if (!inc_in_vlan(pkt, m->cfg->tag))
+		return INC_CTR_PASS_VLAN;
 	comm = m->cfg->comm;
 	m->comm = bpf_map_lookup_elem(&inc_comm_cfg, &comm);
 	m->comm_st = bpf_map_lookup_elem(&inc_comm_state, &comm);

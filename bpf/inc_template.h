@@ -83,10 +83,12 @@ static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 	struct inc_bth *bth = data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN;
 	struct inc_template *t = data;
 
-	if (!inc_generic || data + INC_HEADERS_LEN > (void *)(long)ctx->data_end)
+	if (!inc_generic || data + INC_HEADERS_LEN + INC_TAG_LEN > (void *)(long)ctx->data_end)
 		return false;
 	if (t->ethertype == INC_TEMPLATE_ETHERTYPE)
 		return t->check != inc_template_check(t);
+	if (t->ethertype == bpf_htons(INC_ETHERTYPE_VLAN))
+		bth = (void *)bth + INC_TAG_LEN;
 	return bth->opcode != INC_OP_ACK && bth->opcode != INC_OP_ECHO_REPLY;
 }
 

@@ -56,7 +56,7 @@ static void read_port(struct inc_found *f, unsigned int sw, const json_t *object
 			       err.msg);
 		return;
 	}
-	if (!inc_topology_is_name(port->said.name))
+	if (!inc_topology_is_port_name(port->said.name))
 		snprintf(port->why, sizeof(port->why), "this is no name for a topology");
 	else if (!port->said.has_ip)
 		snprintf(port->why, sizeof(port->why),

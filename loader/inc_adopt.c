@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/proto/frame.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
@@ -47,6 +48,14 @@ static void build_of(const struct inc_switch *sw, uint32_t comm, struct inc_comm
 	memcpy(b->conn, &sw->conn[b->cfg.conn_base], inc_comm_conns(&b->cfg) * sizeof(b->conn[0]));
 }
 
+/* Whether this daemon has the port of a connection, in the connection's VLAN. */
+static bool has_port(const struct inc_switch *sw, const struct inc_conn_cfg *conn)
+{
+	const struct inc_switch_port *port = inc_switch_port_on(sw, conn->ifindex);
+
+	return port && port->vlan == (conn->tag & INC_TAG_VLAN_MASK);
+}
+
 /* Whether every connection of the communicator has a look-up entry and an existing port. */
 static bool is_whole(const struct inc_switch *sw, const struct inc_comm_build *b)
 {
@@ -56,7 +65,7 @@ static bool is_whole(const struct inc_switch *sw, const struct inc_comm_build *b
 		struct inc_conn_key key = inc_conn_key_of(&b->conn[i]);
 
 		if (bpf_map_lookup_elem(inc_switch_map_fd(sw, INC_MAP_CONN_LOOKUP), &key, &conn) ||
-		    conn != b->cfg.conn_base + i || !inc_is_port(sw, b->conn[i].ifindex))
+		    conn != b->cfg.conn_base + i || !has_port(sw, &b->conn[i]))
 			return false;
 	}
 	return true;
@@ -175,6 +184,7 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 			  struct inc_conn_conf *out)
 {
 	const struct inc_conn_cfg *c = &sw->conn[cfg->conn_base + i];
+	const struct inc_switch_port *port = inc_switch_port_on(sw, c->ifindex);
 
 	*out = (struct inc_conn_conf){
 		.up = c->flags & INC_CONN_F_UP,
@@ -190,9 +200,11 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 		.has_peer_psn = true,
 		.pkey = c->pkey,
 		.udp_csum = c->flags & INC_CONN_F_UDP_CSUM,
-		.has_verbs = c->flags & INC_CONN_F_CLASS,
+		.has_verbs = c->flags & (INC_CONN_F_CLASS | INC_CONN_F_PCP),
 		.verbs = {.traffic_class = c->traffic_class,
-			  .has_traffic_class = c->flags & INC_CONN_F_CLASS},
+			  .has_traffic_class = c->flags & INC_CONN_F_CLASS,
+			  .sl = c->tag >> INC_TAG_PCP_SHIFT,
+			  .has_sl = c->flags & INC_CONN_F_PCP},
 	};
 	if (out->has_own_mac)
 		memcpy(out->own_mac, c->own_mac, sizeof(out->own_mac));
@@ -202,7 +214,10 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 	out->has_machine = out->is_machine;
 	if (out->has_ranks)
 		describe_ranks(sw, cfg, i, &out->ranks);
-	if_indextoname(c->ifindex, out->port);
+	if (port)
+		strcpy(out->port, port->name);
+	else
+		if_indextoname(c->ifindex, out->port);
 }
 
 void inc_switch_describe(const struct inc_switch *sw, uint32_t comm, struct inc_comm_conf *out)

@@ -396,7 +396,7 @@ void inc_forget_port(struct inc_switch *sw, uint32_t ifindex)
 int inc_enter_port(struct inc_switch *sw, const struct inc_switch_port *port, struct inc_err *err)
 {
 	struct bpf_devmap_val answer = {.ifindex = port->ifindex};
-	struct inc_port val = {.index = port->index, .ip = port->ip};
+	struct inc_port val = {.index = port->index, .vlan = port->vlan, .ip = port->ip};
 	int ret;
 
 	answer.bpf_prog.fd = inc_switch_prog_fd(sw, INC_PROG_EGRESS);
@@ -479,7 +479,7 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 		slot->left_ifindex = was;
 	ret = inc_bpffs_mount(err); /* libxdp keeps pins of its own on this file system */
 	if (!ret && !keep_left_link(sw, slot))
-		ret = check_taken(sw, port->ifindex, port->name, err);
+		ret = check_taken(sw, port->ifindex, port->device, err);
 	ret = ret ?: inc_enter_port(sw, port, err);
 	if (ret)
 		return ret;
@@ -506,30 +506,25 @@ int inc_attach_slot(struct inc_switch *sw, struct inc_port_slot *slot, struct in
 
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err)
 {
+	struct inc_switch_port port = {.generic = sw->opts.generic};
 	struct inc_port_slot *slot = NULL;
-	uint32_t ifindex, i;
-	int ret;
+	int ret = inc_find_device(sw, ifname, &port, err);
+	uint32_t i;
 
-	ifindex = if_nametoindex(ifname);
-	if (!ifindex)
-		return inc_err_set(err, ENODEV, "interface %s does not exist here", ifname);
-	if (inc_switch_port_find(sw, ifname))
-		return inc_err_set(err, EEXIST, "interface %s is a port already", ifname);
+	if (ret)
+		return ret;
 	for (i = 0; i < INC_MAX_PORTS && !slot; i++)
 		if (!sw->slot[i].used)
 			slot = &sw->slot[i];
 	if (!slot)
 		return inc_err_set(err, ENOSPC, "interface %s: all %d ports are in use", ifname,
 				   INC_MAX_PORTS);
-	memset(&slot->port, 0, sizeof(slot->port));
-	strcpy(slot->port.name, ifname);
-	slot->port.ifindex = ifindex;
-	slot->port.index = slot - sw->slot;
-	slot->port.generic = sw->opts.generic;
+	port.index = slot - sw->slot;
+	slot->port = port;
 	ret = inc_attach_slot(sw, slot, err);
 	if (ret) {
 		if (!sw->leaving) /* while leaving is set, the program stays for the next daemon */
-			inc_forget_port(sw, ifindex);
+			inc_forget_port(sw, port.ifindex);
 		return ret;
 	}
 	slot->used = &slot->port;
@@ -554,12 +549,7 @@ int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc
 
 bool inc_is_port(const struct inc_switch *sw, uint32_t ifindex)
 {
-	int i;
-
-	for (i = 0; i < INC_MAX_PORTS; i++)
-		if (sw->slot[i].used && sw->slot[i].port.ifindex == ifindex)
-			return true;
-	return false;
+	return inc_switch_port_on(sw, ifindex);
 }
 
 void inc_forget_ports(struct inc_switch *sw)

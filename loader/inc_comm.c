@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "lib/base/log.h"
 #include "lib/net/netdev.h"
+#include "lib/proto/frame.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
@@ -42,6 +43,8 @@ static int clear_state(struct inc_switch *sw, const struct inc_comm_build *b, st
 		conn = b->cfg.conn_base + i;
 		sw->conn_state[conn].mac = b->peer[i];
 		sw->conn_state[conn].traffic_class = b->conn[i].traffic_class;
+		sw->conn_state[conn].tag =
+			b->conn[i].tag & INC_TAG_VLAN_MASK ? INC_TAG_PRESENT | b->conn[i].tag : 0;
 		ret = inc_switch_map_set(sw, INC_MAP_COPY, &conn, zero, BPF_ANY, err);
 	}
 	free(zero);
@@ -384,7 +387,7 @@ void inc_switch_follow_mac(struct inc_switch *sw, const struct inc_switch_port *
 	uint8_t mac[6];
 	uint32_t n;
 
-	if (inc_interface_mac(port->ifindex, mac))
+	if (inc_interface_mac(port->own_ifindex, mac))
 		return; /* the port's interface is gone */
 	n = follow_mac(sw, port->ifindex, mac);
 	if (n)

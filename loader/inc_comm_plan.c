@@ -8,6 +8,7 @@
 #include <string.h>
 #include <net/if.h>
 #include "lib/net/netdev.h"
+#include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
@@ -237,11 +238,14 @@ taken:
 static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *conf,
 		     const struct inc_conn_conf *c, struct inc_conn_cfg *out, struct inc_err *err)
 {
+	const struct inc_switch_port *port = inc_switch_port_find(sw, c->port);
 	int ret = 0;
 
 	*out = (struct inc_conn_cfg){
 		.rank = c->rank,
 		.ifindex = ifindex_of(sw, c->port),
+		.tag = (port ? port->vlan : 0) |
+		       (c->verbs.has_sl ? c->verbs.sl << INC_TAG_PCP_SHIFT : 0),
 		.own = c->own,
 		.peer = c->peer,
 		.pkey = c->pkey,
@@ -249,7 +253,8 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |
 			 (c->has_own_mac ? INC_CONN_F_OWN_MAC : 0) | (c->up ? INC_CONN_F_UP : 0) |
 			 (inc_conn_to_switch(c) ? INC_CONN_F_SWITCH : 0) |
-			 (c->verbs.has_traffic_class ? INC_CONN_F_CLASS : 0),
+			 (c->verbs.has_traffic_class ? INC_CONN_F_CLASS : 0) |
+			 (c->verbs.has_sl ? INC_CONN_F_PCP : 0),
 		.traffic_class = c->verbs.has_traffic_class ? c->verbs.traffic_class : 0,
 	};
 	if (!out->ifindex) {
@@ -257,7 +262,7 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		return -ENODEV;
 	}
 	if (!inc_mac_given(c->own_mac))
-		ret = inc_interface_mac(out->ifindex, out->own_mac);
+		ret = inc_interface_mac(port ? port->own_ifindex : out->ifindex, out->own_mac);
 	else
 		memcpy(out->own_mac, c->own_mac, 6);
 	if (ret)

@@ -61,7 +61,12 @@ struct inc_switch_opts {
 
 struct inc_switch_port {
 	char name[IF_NAMESIZE];
-	uint32_t ifindex;
+	/* the interface that has the program: the port's own, or that below a VLAN device */
+	char device[IF_NAMESIZE];
+	uint32_t ifindex; /* index of the device */
+	/* index of the port's own interface, which has its addresses and neighbours */
+	uint32_t own_ifindex;
+	uint16_t vlan;  /* the VLAN of a port that is a VLAN device; 0: none */
 	uint32_t index; /* number of the port in the map inc_port */
 	uint32_t ip;    /* address in the map inc_port, in network order; 0: none */
 	bool generic;
@@ -102,13 +107,16 @@ bool inc_switch_comm_is(const struct inc_switch *sw, uint32_t comm,
 			const struct inc_comm_conf *conf);
 const struct inc_switch_opts *inc_switch_get_opts(const struct inc_switch *sw);
 
-/* Attaches the XDP program to an interface, which becomes a port. Returns -EEXIST if it is a port
- * already, and -EBUSY if another program holds the interface. */
+/* Attaches the XDP program to an interface, which becomes a port. The program of a VLAN device is
+ * attached to the interface below, and frames of other VLANs pass it. Returns -EEXIST if one of
+ * both is a port already, and -EBUSY if another program holds the interface. */
 int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
 int inc_switch_detach_port(struct inc_switch *sw, const char *ifname, struct inc_err *err);
 /* Returns attached port number i, counted from 0, or NULL if there are not so many ports. */
 const struct inc_switch_port *inc_switch_port_at(const struct inc_switch *sw, size_t i);
 const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, const char *ifname);
+/* Returns the port whose program runs on this interface, or NULL. */
+const struct inc_switch_port *inc_switch_port_on(const struct inc_switch *sw, uint32_t ifindex);
 
 /* The present properties of the interface that a port has, as the kernel reports them. */
 struct inc_port_seen {

@@ -166,7 +166,11 @@ void inc_steer_forget(struct inc_switch *sw, uint32_t comm);
  * if this switch does not steer. */
 void inc_steer_adopt(struct inc_switch *sw);
 
-/* inc_port.c: moves a predecessor's communicators to the present interfaces of their ports. */
+/* inc_port.c: finds the interface that gets the program of a port, which is the port's own, or that
+ * below a VLAN device. Fills in port. Returns -EEXIST if one of both belongs to a port already. */
+int inc_find_device(const struct inc_switch *sw, const char *ifname, struct inc_switch_port *port,
+		    struct inc_err *err);
+/* Moves a predecessor's communicators to the present interfaces of their ports. */
 int inc_adopt_moved_ports(struct inc_switch *sw, struct inc_err *err);
 
 /* inc_loader.c: these two collect the last messages of libbpf and libxdp for the text of an

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Repairs ports that change while the switch runs. An operator may detach the program, move the
- * interface to another namespace and back, or delete it and make it again. The kernel then removes
- * the interface from every devmap, ends the link that holds the program, or gives the interface
- * another number. The caller passes the interface's present properties. These are compared with
- * what the switch needs, and what is missing is restored. The next check repeats a step that
- * failed. The engine calls this on the daemon's one thread.
+ * Finds the interfaces of ports, and repairs ports that change while the switch runs. An operator
+ * may detach the program, move the interface to another namespace and back, or delete it and make
+ * it again. The kernel then removes the interface from every devmap, ends the link that holds the
+ * program, or gives the interface another number. The caller passes the interface's present
+ * properties. These are compared with what the switch needs, and what is missing is restored. The
+ * next check repeats a step that failed. The engine calls this on the daemon's one thread.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/net/netdev.h"
 #include "loader/inc_comm_plan.h"
 #include "loader/inc_loader_priv.h"
 
@@ -32,6 +33,63 @@ const struct inc_switch_port *inc_switch_port_find(const struct inc_switch *sw, 
 		if (sw->slot[i].used && !strcmp(sw->slot[i].port.name, ifname))
 			return sw->slot[i].used;
 	return NULL;
+}
+
+const struct inc_switch_port *inc_switch_port_on(const struct inc_switch *sw, uint32_t ifindex)
+{
+	int i;
+
+	for (i = 0; i < INC_MAX_PORTS; i++)
+		if (sw->slot[i].used && sw->slot[i].port.ifindex == ifindex)
+			return sw->slot[i].used;
+	return NULL;
+}
+
+/* Rejects an interface that is a port already, or whose device has the program of another port. */
+static int check_free(const struct inc_switch *sw, const struct inc_switch_port *port,
+		      struct inc_err *err)
+{
+	const struct inc_switch_port *other =
+		inc_switch_port_find(sw, port->name) ?: inc_switch_port_on(sw, port->ifindex);
+
+	if (!other)
+		return 0;
+	if (!strcmp(other->name, port->name))
+		return inc_err_set(err, EEXIST, "interface %s is a port already", port->name);
+	return inc_err_set(err, EEXIST,
+			   "interface %s: the XDP program on %s belongs to port %s, and serves the "
+			   "VLAN of that port alone",
+			   port->name, port->device, other->name);
+}
+
+int inc_find_device(const struct inc_switch *sw, const char *ifname, struct inc_switch_port *port,
+		    struct inc_err *err)
+{
+	struct inc_interface_place own = {}, below = {};
+	int ret = inc_interface_find(ifname, &own);
+
+	if (ret == -ENODEV)
+		return inc_err_set(err, ENODEV, "interface %s does not exist here", ifname);
+	if (ret)
+		return inc_err_set(err, -ret, "interface %s cannot be read: %s", ifname,
+				   strerror(-ret));
+	snprintf(port->name, sizeof(port->name), "%s", ifname);
+	port->own_ifindex = own.ifindex;
+	port->ifindex = own.below ?: own.ifindex;
+	port->vlan = own.below ? own.vlan : 0;
+	if (!if_indextoname(port->ifindex, port->device))
+		return inc_err_set(err, errno,
+				   "interface %s: the interface below it is in another network "
+				   "namespace",
+				   ifname);
+	if (own.below && !inc_interface_at(own.below, &below) && (below.below || own.service_tag))
+		return inc_err_set(
+			err, EOPNOTSUPP,
+			"interface %s: frames with two VLAN tags (QinQ), or with the tag "
+			"of IEEE 802.1ad, cannot be reduced here: a port needs a VLAN "
+			"device of IEEE 802.1Q on a NIC",
+			ifname);
+	return check_free(sw, port, err);
 }
 
 /* Whether the kernel has removed the port's interface from the devmaps, as it does when the
@@ -188,7 +246,7 @@ static int return_to_maps(struct inc_switch *sw, struct inc_port_slot *slot, str
 static int follow_ip(struct inc_switch *sw, struct inc_switch_port *port, uint32_t ip,
 		     struct inc_err *err)
 {
-	const struct inc_port val = {.index = port->index, .ip = ip};
+	const struct inc_port val = {.index = port->index, .vlan = port->vlan, .ip = ip};
 	int ret;
 
 	if (ip == port->ip)
@@ -198,10 +256,31 @@ static int follow_ip(struct inc_switch *sw, struct inc_switch_port *port, uint32
 	return ret;
 }
 
+/* Finds the interface that has the port's program, and the program's number. For a VLAN device that
+ * is the interface below. */
+static int find_program(const struct inc_switch_port *port, const struct inc_port_seen *seen,
+			uint32_t *ifindex, uint32_t *xdp_id, struct inc_err *err)
+{
+	struct inc_interface_place own = {}, below = {};
+
+	*ifindex = seen->ifindex;
+	*xdp_id = seen->xdp_id;
+	if (!port->vlan)
+		return 0;
+	if (inc_interface_at(seen->ifindex, &own) || own.vlan != port->vlan ||
+	    inc_interface_at(own.below, &below))
+		return inc_err_set(err, ENODEV, "port %s is not a device of VLAN %u any more",
+				   seen->name, port->vlan);
+	*ifindex = own.below;
+	*xdp_id = below.xdp_id;
+	return 0;
+}
+
 int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
 			  struct inc_err *err)
 {
 	struct inc_port_slot *slot = slot_at(sw, n);
+	uint32_t ifindex, xdp_id;
 	struct inc_switch_port *port;
 	bool left, again = false;
 	int ret;
@@ -209,16 +288,21 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 	if (!slot)
 		return inc_err_set(err, ENOENT, "%s is not a port", seen->name);
 	port = &slot->port;
+	ret = find_program(port, seen, &ifindex, &xdp_id, err);
+	if (ret)
+		return ret;
 	snprintf(port->name, sizeof(port->name), "%s", seen->name);
-	if (seen->ifindex != port->ifindex)
-		move_port(sw, slot, seen->ifindex);
+	port->own_ifindex = seen->ifindex;
+	if_indextoname(ifindex, port->device);
+	if (ifindex != port->ifindex)
+		move_port(sw, slot, ifindex);
 	move_conns(sw, slot);
 	slot->stale |= has_left_maps(sw, port);
 	ret = write_rows(sw, slot, err);
 	if (ret)
 		return ret;
-	if (!inc_carries(sw, slot, seen->xdp_id)) {
-		ret = attach_again(sw, slot, seen->xdp_id, err);
+	if (!inc_carries(sw, slot, xdp_id)) {
+		ret = attach_again(sw, slot, xdp_id, err);
 		if (ret)
 			return ret;
 		again = true;

@@ -64,8 +64,9 @@ struct lab_node {
 };
 
 struct lab_end {
-	int node; /* the node at this end of the cable: index into lab.nodes */
-	char ifname[16];
+	int node;        /* the node at this end of the cable: index into lab.nodes */
+	char ifname[16]; /* interface with the address; in a VLAN, a device on the cable's end */
+	char device[16]; /* the cable's end itself */
 	struct in_addr ip;
 	char mac[18];
 };
@@ -76,6 +77,7 @@ struct lab_link {
 	struct lab_end end[2];
 	unsigned int prefix;
 	unsigned int mtu;
+	unsigned int vlan; /* the VLAN of both ends' addresses; 0: none */
 	/* wire of the cable: index into lab.nodes; -1: none, so the cable is a veth pair */
 	int wire;
 	char wire_args[8][48]; /* options --set with which the cable's inc-wire starts */

@@ -13,16 +13,15 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <linux/ethtool.h>
 #include <linux/if_bridge.h>
-#include <linux/sockios.h>
 #include "lib/base/log.h"
 #include "lib/base/opt.h"
 #include "lib/net/hostport.h"
+#include "lib/net/netdev.h"
 #include "topo/lab.h"
 
 /* Reads the end of a file, and makes one line of it. */
@@ -156,16 +155,20 @@ static int write_file(const char *path, const char *value)
 static int set_gro(const char *ifname, bool on)
 {
 	struct ethtool_value gro = {.cmd = ETHTOOL_SGRO, .data = on};
-	struct ifreq ifr = {.ifr_data = (void *)&gro};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;
 
-	if (fd < 0)
-		return -errno;
-	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", ifname);
-	if (ioctl(fd, SIOCETHTOOL, &ifr))
-		ret = -errno;
-	close(fd);
-	return ret;
+	return inc_interface_ask_driver(ifname, &gro) ? -EOPNOTSUPP : 0;
+}
+
+/* Turns these offloads (ETH_FLAG_*) of an interface off. */
+static int clear_flags(const char *ifname, uint32_t flags)
+{
+	struct ethtool_value value = {.cmd = ETHTOOL_GFLAGS};
+
+	if (inc_interface_ask_driver(ifname, &value))
+		return -EOPNOTSUPP;
+	value.cmd = ETHTOOL_SFLAGS;
+	value.data &= ~flags;
+	return inc_interface_ask_driver(ifname, &value) ? -EOPNOTSUPP : 0;
 }
 
 /* Writes commands for the veth pairs, each end made in its namespace. Each end has n queues. If it
@@ -190,15 +193,15 @@ static void write_links(const struct lab *lab, unsigned int n, FILE *f)
 				fprintf(f,
 					"link add name %s netns %s mtu %u %s address %s type veth "
 					"peer name %s netns %s mtu %u %s\n",
-					a->ifname, lab->nodes[a->node].netns, l->mtu, queues,
+					a->device, lab->nodes[a->node].netns, l->mtu, queues,
 					a->mac, e ? "switch" : "host", lab->nodes[l->wire].netns,
 					l->mtu, queues);
 			else if (!e)
 				fprintf(f,
 					"link add name %s netns %s mtu %u %s address %s type veth "
 					"peer name %s netns %s mtu %u %s address %s\n",
-					a->ifname, lab->nodes[a->node].netns, l->mtu, queues,
-					a->mac, b->ifname, lab->nodes[b->node].netns, l->mtu,
+					a->device, lab->nodes[a->node].netns, l->mtu, queues,
+					a->mac, b->device, lab->nodes[b->node].netns, l->mtu,
 					queues, b->mac);
 		}
 	}
@@ -301,6 +304,9 @@ static void write_end(const struct lab *lab, unsigned int link, const struct lab
 {
 	const unsigned int seg = segment(lab, link);
 
+	if (lab->links[link].vlan)
+		fprintf(f, "link set dev %s up\nlink add link %s name %s type vlan id %u\n",
+			end->device, end->device, end->ifname, lab->links[link].vlan);
 	fprintf(f, "addr add %s/%u dev %s\nlink set dev %s up\n", ip_text(end->ip),
 		lab->links[link].prefix, end->ifname, end->ifname);
 	for (unsigned int i = 0; i < lab->n_links; i++) {
@@ -323,7 +329,7 @@ static void write_ends(const struct lab *lab, unsigned int node, FILE *f)
 			if (end->node != (int)node)
 				continue;
 			if (lab->nodes[node].role == LAB_BRIDGE)
-				fprintf(f, "link set dev %s master br0 up\n", end->ifname);
+				fprintf(f, "link set dev %s master br0 up\n", end->device);
 			else
 				write_end(lab, i, end, f);
 		}
@@ -399,6 +405,22 @@ int lab_net_namespaces(struct lab *lab, struct inc_err *err)
 	return ret;
 }
 
+/* Makes a cable's end leave tags in the frames, where XDP programs read them. A veth would
+ * otherwise hand them over beside the frames. */
+static int keep_tags(const struct lab *lab, const struct lab_end *end, struct inc_err *err)
+{
+	const char *netns = lab->nodes[end->node].netns;
+	int old = lab_enter(netns), ret;
+
+	if (old < 0)
+		return inc_err_set(err, -old, "namespace %s: %s", netns, strerror(-old));
+	ret = clear_flags(end->device, ETH_FLAG_TXVLAN | ETH_FLAG_RXVLAN);
+	lab_leave(old);
+	return ret ? inc_err_set(err, -ret, "%s in %s: turning VLAN offloads off: %s", end->device,
+				 netns, strerror(-ret))
+		   : 0;
+}
+
 /* Turns GRO on at an end to which a switch redirects frames. That is the end of a host or bridge,
  * or of another switch, which may have no XDP program there. */
 static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct inc_err *err)
@@ -412,9 +434,9 @@ static int turn_gro_on(const struct lab *lab, const struct lab_end *end, struct 
 	old = lab_enter(netns);
 	if (old < 0)
 		return inc_err_set(err, -old, "namespace %s: %s", netns, strerror(-old));
-	ret = set_gro(end->ifname, true);
+	ret = set_gro(end->device, true);
 	lab_leave(old);
-	return ret ? inc_err_set(err, -ret, "%s in %s: turning GRO on: %s", end->ifname, netns,
+	return ret ? inc_err_set(err, -ret, "%s in %s: turning GRO on: %s", end->device, netns,
 				 strerror(-ret))
 		   : 0;
 }
@@ -433,6 +455,8 @@ int lab_net_up(struct lab *lab, unsigned int queues, struct inc_err *err)
 	for (unsigned int i = 0; i < lab->n_links && !ret; i++) {
 		for (int e = 0; e < 2 && !ret; e++)
 			ret = turn_gro_on(lab, &lab->links[i].end[e], err);
+		for (int e = 0; e < 2 && !ret && lab->links[i].vlan; e++)
+			ret = keep_tags(lab, &lab->links[i].end[e], err);
 	}
 	return ret;
 }
@@ -557,7 +581,7 @@ int lab_napi_threaded(const struct lab *lab, const struct lab_node *node, int cp
 	for (unsigned int i = 0; i < lab->n_links && !ret; i++)
 		for (int e = 0; e < 2 && !ret; e++)
 			if (&lab->nodes[lab->links[i].end[e].node] == node)
-				ret = port_threaded(node->netns, lab->links[i].end[e].ifname, cpu,
+				ret = port_threaded(node->netns, lab->links[i].end[e].device, cpu,
 						    err);
 	if (lock >= 0)
 		close(lock);

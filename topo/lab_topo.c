@@ -43,6 +43,41 @@ static void wire_arg(struct lab_link *link, const char *key, double value)
 			 "%s=%.9f", key, value);
 }
 
+/* Returns the VLAN of a link, which is that of the port to which it leads. */
+static unsigned int vlan_of(const struct inc_topology *topo, const struct inc_topo_link *link)
+{
+	const struct inc_topo_host *host = &topo->hosts[link->end[0].index];
+
+	if (link->end[0].kind == INC_TOPO_HOST)
+		return topo->switches[host->sw].ports[host->port].vlan;
+	return topo->switches[link->end[0].index].ports[link->end[0].port].vlan;
+}
+
+/* Sets the interfaces of an end in a VLAN: the end of the cable, which the frames with tags pass,
+ * and a VLAN device on it. The device of a port has the port's name, which must end in the VLAN. */
+static int set_vlan(struct lab_end *end, enum inc_topo_kind kind, unsigned int vlan,
+		    struct inc_err *err)
+{
+	char suffix[8];
+	size_t n;
+
+	snprintf(suffix, sizeof(suffix), ".%u", vlan);
+	strcpy(end->device, end->ifname);
+	if (!vlan || kind == INC_TOPO_BRIDGE)
+		return 0;
+	n = strlen(end->ifname);
+	if (kind == INC_TOPO_HOST) {
+		strcat(end->ifname, suffix);
+		return 0;
+	}
+	if (n <= strlen(suffix) || strcmp(end->ifname + n - strlen(suffix), suffix) != 0)
+		return inc_err_set(err, EINVAL,
+				   "port %s: in a lab the name of a port in VLAN %u ends in %s",
+				   end->ifname, vlan, suffix);
+	end->device[n - strlen(suffix)] = 0;
+	return 0;
+}
+
 /* Sets one end of a link. Nodes have the order of the file: the controller, hosts, switches,
  * bridges. */
 static void set_end(struct lab_end *end, const struct inc_topology *topo,
@@ -80,8 +115,16 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	link->wire = -1;
 	link->prefix = topo->prefix;
 	link->mtu = from->mtu;
-	for (int e = 0; e < 2; e++)
+	link->vlan = vlan_of(topo, from);
+	for (int e = 0; e < 2; e++) {
 		set_end(&link->end[e], topo, &from->end[e], lab->n_links);
+		ret = set_vlan(&link->end[e], from->end[e].kind, link->vlan, err);
+		if (ret)
+			return ret;
+	}
+	if (link->vlan && from->has_wire)
+		return inc_err_set(err, EOPNOTSUPP, "a wire does not forward the tags of VLAN %u",
+				   link->vlan);
 	ret = inc_random_bytes(random, sizeof(random), err);
 	if (ret)
 		return ret;

@@ -94,16 +94,22 @@ static void look_first(struct inc_engine_port *port)
 }
 
 /* Warns of a port whose driver drops what native XDP redirects to it. For a veth that depends on
- * the order in which its ends were set up. */
-static void warn_of_lost_results(const struct inc_daemon *d, const char *ifname)
+ * the order in which its ends were set up. Also warns of a port in a VLAN whose driver removes the
+ * tags by which XDP knows the VLAN. */
+static void warn_of_driver(const struct inc_daemon *d, const char *ifname)
 {
+	char command[INC_ADAPTER_FIX];
 	struct inc_adapter adapter;
 	const char *fix;
 
-	if (!d->engine[INC_PASSTHROUGH] || d->conf.settings.generic ||
-	    inc_adapter_read(ifname, &adapter))
+	if (!d->engine[INC_PASSTHROUGH] || inc_adapter_read(ifname, &adapter))
 		return;
-	fix = inc_adapter_fix_xmit(&adapter);
+	fix = inc_adapter_fix_tags(&adapter, command);
+	if (fix && strcmp(adapter.device, ifname) != 0)
+		inc_warn("port %s: the driver of %s removes VLAN tags before XDP sees them, so "
+			 "nothing is reduced (%s)",
+			 ifname, adapter.device, fix);
+	fix = d->conf.settings.generic ? NULL : inc_adapter_fix_xmit(&adapter);
 	if (fix)
 		inc_warn("port %s: its driver sends no packets that XDP redirects, so results are "
 			 "lost until they are retransmitted (%s)",
@@ -123,7 +129,7 @@ int inc_ports_attach(struct inc_daemon *d, const char *ifname, struct inc_err *e
 		ret = ret ?: e->ops->attach_port(e, ifname, err);
 	if (ret)
 		return ret;
-	warn_of_lost_results(d, ifname);
+	warn_of_driver(d, ifname);
 	strncpy(port.name, ifname, sizeof(port.name) - 1);
 	strncpy(port.given, ifname, sizeof(port.given) - 1);
 	look_first(&port);

@@ -171,20 +171,39 @@ static void read_queues(const char *ifname, struct inc_adapter *out)
 	out->spreads_by_ports = spread.data & (RXH_L4_B_0_1 | RXH_L4_B_2_3);
 }
 
-int inc_adapter_read(const char *ifname, struct inc_adapter *out)
+/* The interface that has the driver, whose settings ethtool(8) changes. */
+static const char *device_of(const struct inc_adapter *a)
+{
+	return *a->device ? a->device : a->name;
+}
+
+/* Reads what belongs to the driver, from the interface itself or from that below a VLAN device. */
+static void read_device(const struct inc_interface_place *place, struct inc_adapter *out)
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+
+	if (!inc_interface_ask_driver(out->device, &info))
+		snprintf(out->driver, sizeof(out->driver), "%s", info.driver);
+	out->has_program = place->has_xdp;
+	out->has_features = !read_features(place->ifindex, &out->xdp_features);
+	read_offloads(out->device, out);
+	inc_adapter_find_vlan(fopen("/proc/thread-self/net/vlan/config", "re"), out->device,
+			      out->vlan);
+	read_queues(out->device, out);
+}
+
+int inc_adapter_read(const char *ifname, struct inc_adapter *out)
+{
 	struct ethtool_cmd link = {.cmd = ETHTOOL_GSET};
-	struct inc_interface_place place;
+	struct inc_interface_place place, below;
 	unsigned int flags;
 	int ret = inc_interface_find(ifname, &place);
 
 	*out = (struct inc_adapter){};
 	snprintf(out->name, sizeof(out->name), "%s", ifname);
+	snprintf(out->device, sizeof(out->device), "%s", ifname);
 	if (ret)
 		return ret;
-	if (!inc_interface_ask_driver(ifname, &info))
-		snprintf(out->driver, sizeof(out->driver), "%s", info.driver);
 	if (!inc_interface_ask_driver(ifname, &link) &&
 	    ethtool_cmd_speed(&link) != (uint32_t)SPEED_UNKNOWN)
 		out->speed_mbit = ethtool_cmd_speed(&link);
@@ -192,12 +211,19 @@ int inc_adapter_read(const char *ifname, struct inc_adapter *out)
 	out->up = flags & IFF_UP;
 	out->carrier = flags & IFF_RUNNING;
 	out->mtu = inc_interface_mtu(ifname);
-	out->has_program = place.has_xdp;
-	out->has_features = !read_features(place.ifindex, &out->xdp_features);
-	read_offloads(ifname, out);
-	inc_adapter_find_vlan(fopen("/proc/thread-self/net/vlan/config", "re"), ifname, out->vlan);
-	read_queues(ifname, out);
+	if (place.below && !inc_interface_at(place.below, &below) &&
+	    if_indextoname(place.below, out->device))
+		place = below;
+	read_device(&place, out);
 	return 0;
+}
+
+const char *inc_adapter_fix_tags(const struct inc_adapter *a, char fix[INC_ADAPTER_FIX])
+{
+	if (!a->strips_vlan)
+		return NULL;
+	snprintf(fix, INC_ADAPTER_FIX, "ethtool -K %s rx-vlan-offload off", device_of(a));
+	return fix;
 }
 
 static void judge_link(struct inc_findings *f, const char *where, const struct inc_adapter *a)
@@ -303,13 +329,13 @@ static void judge_queues(struct inc_findings *f, const char *where, const struct
 				      "%u receive queues, of which the slow path serves %d",
 				      a->queues, INC_PORT_QUEUES),
 			     "NAKs that arrive on the other queues are dropped.",
-			     "ethtool -L %s combined %d", a->name, INC_PORT_QUEUES);
+			     "ethtool -L %s combined %d", device_of(a), INC_PORT_QUEUES);
 	else if (a->queues > 1 && a->has_spread && !a->spreads_by_ports)
 		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "queues",
 				      "UDP packets are spread over %u queues by addresses alone",
 				      a->queues),
 			     "All connections of a host share one queue and one CPU.",
-			     "ethtool -N %s rx-flow-hash udp4 sdfn", a->name);
+			     "ethtool -N %s rx-flow-hash udp4 sdfn", device_of(a));
 	else
 		inc_find(f, INC_FINDING_OK, where, "queues", "%u receive queue%s", a->queues,
 			 a->queues == 1 ? "" : "s");
@@ -318,21 +344,28 @@ static void judge_queues(struct inc_findings *f, const char *where, const struct
 static void judge_offloads(struct inc_findings *f, const char *where, const struct inc_adapter *a)
 {
 	static const char effect[] = "Drivers refuse XDP with it, or give joined packets to it.";
+	char fix[INC_ADAPTER_FIX];
 
 	if (a->lro)
 		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "offloads", "LRO is on"),
-			     effect, "ethtool -K %s lro off", a->name);
+			     effect, "ethtool -K %s lro off", device_of(a));
 	if (a->hw_gro)
 		inc_find_fix(
 			inc_find(f, INC_FINDING_PROBLEM, where, "offloads", "hardware GRO is on"),
-			effect, "ethtool -K %s rx-gro-hw off", a->name);
-	if (a->strips_vlan && *a->vlan)
+			effect, "ethtool -K %s rx-gro-hw off", device_of(a));
+	if (a->strips_vlan && strcmp(device_of(a), a->name) != 0)
+		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "offloads",
+				      "VLAN tags are removed before XDP (rx-vlan-offload of %s)",
+				      device_of(a)),
+			     "XDP finds no packet of the port's VLAN, so nothing is reduced.", "%s",
+			     inc_adapter_fix_tags(a, fix));
+	else if (a->strips_vlan && *a->vlan)
 		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "offloads",
 				      "VLAN tags are removed before XDP (rx-vlan-offload), and %s "
 				      "is a VLAN device on it",
 				      a->vlan),
 			     "XDP takes packets with a tag for those of the port's own network.",
-			     "ethtool -K %s rx-vlan-offload off", a->name);
+			     "%s", inc_adapter_fix_tags(a, fix));
 	else if (!a->lro && !a->hw_gro)
 		inc_find(f, INC_FINDING_OK, where, "offloads", "none joins packets");
 }
@@ -354,7 +387,7 @@ static void judge_napi(struct inc_findings *f, const char *where, const struct i
 		inc_find_fix(
 			inc_find(f, level, where, "napi", "GRO is off, so the veth has no NAPI"),
 			"What XDP redirects into it from its other end is lost.",
-			"ethtool -K %s gro on", a->name);
+			"ethtool -K %s gro on", device_of(a));
 }
 
 void inc_adapter_judge(struct inc_findings *f, const char *where, const struct inc_adapter *a,

@@ -91,6 +91,8 @@ void inc_inspect_listeners(struct inc_findings *f);
 /* adapter.c: an interface as its driver describes it. */
 struct inc_adapter {
 	char name[IF_NAMESIZE];
+	/* the interface that has the driver, if it is another one: that below a VLAN device */
+	char device[IF_NAMESIZE];
 	char driver[32];
 	bool up, carrier;
 	unsigned int mtu, speed_mbit; /* 0: not known */
@@ -117,6 +119,11 @@ bool inc_adapter_shows_xmit(const struct inc_adapter *a);
 /* The command that makes the interface send redirected packets, or NULL if it sends them, or if
  * that does not show. */
 const char *inc_adapter_fix_xmit(const struct inc_adapter *a);
+
+/* Writes the command that makes the driver leave VLAN tags in the frames that XDP sees. Returns
+ * fix, or NULL if it leaves them there already. */
+#define INC_ADAPTER_FIX 64
+const char *inc_adapter_fix_tags(const struct inc_adapter *a, char fix[INC_ADAPTER_FIX]);
 
 /* How an interface is used. */
 enum inc_adapter_use {

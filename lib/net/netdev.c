@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
@@ -61,16 +62,44 @@ int inc_interface_flags(const char *ifname, unsigned int *flags)
 	return ret;
 }
 
-/* Whether the attribute IFLA_XDP describes an attached program. */
-static bool has_program(const struct rtattr *xdp)
+/* Finds an attribute of at least `size` bytes in a nest. Returns its data, or NULL. */
+static const void *find_attribute(const struct rtattr *nest, uint16_t type, size_t size)
 {
-	const struct rtattr *at = RTA_DATA(xdp);
-	int left = RTA_PAYLOAD(xdp);
+	const struct rtattr *at = RTA_DATA(nest);
+	int left = RTA_PAYLOAD(nest);
 
 	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
-		if (at->rta_type == IFLA_XDP_ATTACHED && RTA_PAYLOAD(at))
-			return *(const uint8_t *)RTA_DATA(at) != XDP_ATTACHED_NONE;
-	return false;
+		if ((at->rta_type & NLA_TYPE_MASK) == type && RTA_PAYLOAD(at) >= size)
+			return RTA_DATA(at);
+	return NULL;
+}
+
+/* Reads the attribute IFLA_XDP, which describes the attached program. */
+static void read_program(const struct rtattr *xdp, struct inc_interface_place *out)
+{
+	const uint8_t *attached = find_attribute(xdp, IFLA_XDP_ATTACHED, sizeof(*attached));
+	const uint32_t *id = find_attribute(xdp, IFLA_XDP_PROG_ID, sizeof(*id));
+
+	out->has_xdp = attached && *attached != XDP_ATTACHED_NONE;
+	out->xdp_id = id ? *id : 0;
+}
+
+/* Reads the attribute IFLA_LINKINFO, which describes a VLAN device. Returns false for another
+ * kind. */
+static bool read_vlan(const struct rtattr *info, struct inc_interface_place *out)
+{
+	const char *kind = find_attribute(info, IFLA_INFO_KIND, sizeof("vlan"));
+	const char *data = find_attribute(info, IFLA_INFO_DATA, 0);
+	const struct rtattr *nest = data ? (const struct rtattr *)(data - RTA_LENGTH(0)) : NULL;
+	const uint16_t *vlan, *protocol;
+
+	if (!kind || strcmp(kind, "vlan") != 0 || !nest)
+		return false;
+	vlan = find_attribute(nest, IFLA_VLAN_ID, sizeof(*vlan));
+	protocol = find_attribute(nest, IFLA_VLAN_PROTOCOL, sizeof(*protocol));
+	out->vlan = vlan ? *vlan : 0;
+	out->service_tag = protocol && *protocol != htons(ETH_P_8021Q);
+	return vlan;
 }
 
 static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *out)
@@ -78,6 +107,8 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 	const struct ifinfomsg *info = NLMSG_DATA(nlh);
 	const struct rtattr *at = IFLA_RTA(info);
 	int left = IFLA_PAYLOAD(nlh);
+	unsigned int link = 0;
+	bool is_vlan = false;
 
 	if (nlh->nlmsg_type == NLMSG_ERROR)
 		return ((const struct nlmsgerr *)NLMSG_DATA(nlh))->error ?: -EPROTO;
@@ -87,8 +118,14 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 	for (; RTA_OK(at, left); at = RTA_NEXT(at, left))
 		if (at->rta_type == IFLA_MASTER && RTA_PAYLOAD(at) >= sizeof(out->master))
 			memcpy(&out->master, RTA_DATA(at), sizeof(out->master));
+		else if (at->rta_type == IFLA_LINK && RTA_PAYLOAD(at) >= sizeof(link))
+			memcpy(&link, RTA_DATA(at), sizeof(link));
 		else if ((at->rta_type & NLA_TYPE_MASK) == IFLA_XDP)
-			out->has_xdp = has_program(at);
+			read_program(at, out);
+		else if ((at->rta_type & NLA_TYPE_MASK) == IFLA_LINKINFO)
+			is_vlan = read_vlan(at, out);
+	/* the link of another kind is no interface below it, but the other end of a veth */
+	out->below = is_vlan ? link : 0;
 	return 0;
 }
 

@@ -18,6 +18,8 @@
 	_(RX, rx, 'R', "packets received on the switch's ports")                                  \
 	_(PASS_NOT_ROCE, pass_not_roce, 'P', "not RoCEv2 over plain IPv4")                        \
 	_(PASS_NO_CONN, pass_no_connection, 'P', "RoCEv2, but no connection of ours")             \
+	_(PASS_VLAN, pass_other_vlan, 'P', "right connection, but not in its VLAN")               \
+	_(PASS_QINQ, pass_qinq, 'P', "two VLAN tags")                                             \
 	_(DROP_TRUNCATED, drop_truncated, 'D', "shorter than its headers say")                    \
 	_(DROP_LENGTH, drop_bad_length, 'D',                                                      \
 	  "IP, UDP and frame lengths disagree, or not one the opcode allows")                     \

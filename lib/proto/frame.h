@@ -15,6 +15,8 @@
 #include "lib/proto/roce.h"
 
 #define INC_ETHERTYPE_IPV4 0x0800
+#define INC_ETHERTYPE_VLAN 0x8100 /* the tag of a VLAN, or a priority tag (IEEE 802.1Q) */
+#define INC_ETHERTYPE_QINQ 0x88a8 /* the outer tag of a frame with two tags (IEEE 802.1ad) */
 #define INC_IP_PROTO_UDP   17
 #define INC_IP_DF          0x4000 /* the don't-fragment bit, in the word with the flags */
 #define INC_IP_VER_IHL     0x4500 /* first word of IPv4 but TOS: version 4, header of 20 bytes */
@@ -41,6 +43,22 @@ INC_INLINE __u8 inc_tos_mirrored(__u8 tos)
 {
 	return tos & ~(tos >> 1 & 1);
 }
+
+/*
+ * A tag behind the MAC addresses (IEEE 802.1Q) has an EtherType and 16 bits: the priority (PCP),
+ * DEI and the VLAN. In a word of this code INC_TAG_PRESENT has the place of DEI, so 0 is no tag.
+ * DEI is never sent, because it marks what routers may drop first. VLAN 0 makes a priority tag: the
+ * frame is in no VLAN, and only its priority counts.
+ */
+#define INC_TAG_LEN       4
+#define INC_TAG_PCP_SHIFT 13
+#define INC_TAG_PCP_MASK  0xe000
+#define INC_TAG_PRESENT   0x1000
+#define INC_TAG_DEI       0x1000 /* in the bits on the wire */
+#define INC_TAG_VLAN_MASK 0x0fff
+#define INC_MAX_PCP       7
+#define INC_MAX_SOFT_SL   6    /* only a process with CAP_NET_ADMIN may send with 7 from a socket */
+#define INC_MAX_VLAN      4094 /* 4095 is reserved */
 
 INC_INLINE __be16 inc_be16(__u16 v)
 {
@@ -91,6 +109,16 @@ INC_INLINE void inc_put_eth(__u8 *at, const __u8 *to, const __u8 *from)
 	inc_put_mac(at, to);
 	inc_put_mac(at + 6, from);
 	inc_put16(at + 12, inc_be16(INC_ETHERTYPE_IPV4));
+}
+
+/* Writes a tag before the EtherType of a frame that had none. The MAC addresses of the frame are at
+ * at + INC_TAG_LEN, and move to at. */
+INC_INLINE void inc_put_tag(__u8 *at, __u16 wire)
+{
+	for (int i = 0; i < 12; i += 4)
+		INC_COPY(__u32, at + i, at + i + INC_TAG_LEN);
+	inc_put16(at + 12, inc_be16(INC_ETHERTYPE_VLAN));
+	inc_put16(at + 14, inc_be16(wire));
 }
 
 /* Writes IPv4 without options, and UDP. ip_len: length from the IP header to the ICRC. The UDP

@@ -19,7 +19,7 @@
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
  * file, of struct inc_rc_end, or of what a descriptor means, makes the next number. */
-#define INC_ABI_VERSION 13
+#define INC_ABI_VERSION 14
 _Static_assert(INC_N_RC_END_FIELDS == 5,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 
@@ -107,6 +107,9 @@ INC_INLINE __u32 inc_conn_places(__u32 max_connections)
 #define INC_CONN_F_OWN_MAC 0x10
 /* traffic_class is configured; otherwise packets to the peer have the class that is mirrored */
 #define INC_CONN_F_CLASS 0x20
+/* the priority in `tag` is configured; otherwise tags to the peer have the priority that is
+ * mirrored */
+#define INC_CONN_F_PCP 0x40
 
 #define INC_NO_PSN 0xffffffffu
 
@@ -133,7 +136,10 @@ struct inc_conn_cfg {
 	__u32 child;
 	/* rank of the child; for a child that is a switch, the lowest rank below it; for the
 	 * parent, the lowest rank below this switch */
-	__u32 rank;
+	__u16 rank;
+	/* the VLAN in which packets from and to the peer are, 0: none; with INC_CONN_F_PCP also the
+	 * priority, at INC_TAG_PCP_SHIFT */
+	__u16 tag;
 	__u32 ifindex;          /* packets of this connection must arrive at this interface */
 	struct inc_rc_end own;  /* the switch's end; its PSN is that of result 0 to the peer */
 	struct inc_rc_end peer; /* the peer's end; its PSN is that of the peer's packet 0 */
@@ -153,9 +159,9 @@ struct inc_conn_cfg {
 /*
  * inc_conn_state[connection id]: the state of a connection. Writer: the XDP program that holds
  * busy, one at a time; the egress program writes data_cache, and the program that holds child 0
- * writes traffic_class of the parent. User space fills it before the look-up entry exists. After
- * that user space writes `mac` only, by compare-and-exchange (inc_switch_found_peer()). Each state
- * has two cache lines of its own.
+ * writes traffic_class and tag of the parent. User space fills it before the look-up entry exists.
+ * After that user space writes `mac` only, by compare-and-exchange (inc_switch_found_peer()). Each
+ * state has two cache lines of its own.
  */
 struct inc_conn_state {
 	/* number r of the next packet expected from the peer; all packets before it are stored */
@@ -190,7 +196,11 @@ struct inc_conn_state {
 	 * packets of child 0, because the parent sends nothing before it has a partial sum. */
 	__u8 traffic_class;
 	__u8 rx_tos; /* TOS byte of the peer's last packet */
-	__u8 resv0[6];
+	/* tag of packets to the peer (frame.h), 0: they have none. Where the peer is in a VLAN, all
+	 * have one; otherwise those to a peer that sends priority tags */
+	__u16 tag;
+	__u16 rx_tag; /* tag of the peer's last packet */
+	__u8 resv0[2];
 	__u64 duplicates; /* number of packets received with r below rx_next */
 	/* number of NAKs sent to the peer; this counter and the next three are modulo 2^32 */
 	__u32 naks_sent;
@@ -402,7 +412,8 @@ INC_INLINE __u8 inc_comm_order(const struct inc_comm_cfg *comm)
 struct inc_port {
 	/* number of the port in the switch, from 0; its queue q has row index * INC_PORT_QUEUES + q
 	 * in inc_xsk */
-	__u32 index;
+	__u16 index;
+	__u16 vlan; /* the VLAN in which the port is; 0: none */
 	/* first IPv4 address of the port's interface, at which the program answers echo requests;
 	 * 0: none, or not known yet */
 	__be32 ip;
@@ -523,6 +534,7 @@ struct inc_event {
 
 INC_ASSERT_SIZE(inc_conn_key, 12);
 INC_ASSERT_SIZE(inc_conn_cfg, 64);
+INC_ASSERT_OFFSET(inc_conn_cfg, tag, 10);
 INC_ASSERT_OFFSET(inc_conn_cfg, own, 16);
 INC_ASSERT_OFFSET(inc_conn_cfg, peer, 32);
 INC_ASSERT_OFFSET(inc_conn_cfg, own_mac, 52);
@@ -532,6 +544,7 @@ INC_ASSERT_SIZE(inc_conn_state, 128);
 INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, ahead, 62);
 INC_ASSERT_OFFSET(inc_conn_state, traffic_class, 64);
+INC_ASSERT_OFFSET(inc_conn_state, tag, 66);
 INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
@@ -549,6 +562,7 @@ INC_ASSERT_OFFSET(inc_buf, hdr, 64);
 INC_ASSERT_OFFSET(inc_buf, payload, 128);
 INC_ASSERT_SIZE(inc_buf, 2304);
 INC_ASSERT_SIZE(inc_port, 8);
+INC_ASSERT_OFFSET(inc_port, vlan, 2);
 INC_ASSERT_OFFSET(inc_port, ip, 4);
 INC_ASSERT_SIZE(inc_route, 128);
 INC_ASSERT_OFFSET(inc_route, done, 64);

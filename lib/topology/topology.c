@@ -5,14 +5,20 @@
 #include <arpa/inet.h>
 #include "lib/conf/schema.h"
 #include "lib/conf/yaml.h"
+#include "lib/proto/frame.h"
 #include "lib/topology/topology_priv.h"
+
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 static bool plain_name(const char *name)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				      "0123456789_-";
+	return strspn(name, NAME_CHARACTERS) == strlen(name) && name[0] != '-';
+}
 
-	return strspn(name, allowed) == strlen(name) && name[0] != '-';
+bool inc_topology_is_port_name(const char *name)
+{
+	return *name && strlen(name) <= INC_TOPO_NAME_LEN && name[0] != '-' && name[0] != '.' &&
+	       strspn(name, NAME_CHARACTERS ".") == strlen(name);
 }
 
 bool inc_topology_is_name(const char *name)
@@ -30,11 +36,16 @@ static const struct inc_field host_fields[] = {
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
 
+/* Ports may be VLAN devices, whose names often have a dot. */
+#define PORT_NAME "a name of letters, digits, -, _ and dots"
+
 /* The rows for a port's peers only name the fields. The peers are resolved when all names are
  * known, because a peer may stand behind the port in the file. */
 static const struct inc_field port_fields[] = {
-	{"name", NAME_FIELD, INC_AT(struct inc_topo_port, name)},
+	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_topo_port, name), .what = PORT_NAME},
 	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
+	{"vlan", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_topo_port, vlan), .min = 1,
+	 .max = INC_MAX_VLAN},
 	{"peer", INC_OTHER, INC_OPTIONAL, .what = "a host or switch"},
 	{"peers", INC_OTHER, INC_OPTIONAL, .what = "a list of them"},
 	{"hosts", INC_OTHER, INC_OPTIONAL, .what = "a subnet"},
@@ -266,8 +277,9 @@ static int read_ports(struct inc_topology *topo, struct inc_topo_switch *sw,
 		struct inc_topo_port *port = &sw->ports[i];
 
 		ret = inc_schema_read_yaml(&port_schema, map, port, err);
-		if (!ret)
-			ret = check_name(map, port->name, err);
+		if (!ret && !inc_topology_is_port_name(port->name))
+			ret = inc_yaml_error(name_node(map), err, "'%.64s' is not " PORT_NAME,
+					     port->name);
 		if (!ret)
 			ret = take_ip(topo, map, port->ip, INC_TOPO_SWITCH, sw - topo->switches,
 				      err);

@@ -59,6 +59,8 @@ struct inc_topo_peer {
 struct inc_topo_port {
 	char name[INC_TOPO_NAME_MAX];
 	struct in_addr ip;
+	/* the VLAN on whose device the port and its hosts have their addresses; 0: none */
+	unsigned int vlan;
 	/* the nodes to which the port leads: one, or several behind a bridge */
 	struct inc_topo_peer *peers;
 	unsigned int n_peers;
@@ -156,8 +158,10 @@ void inc_topology_free(struct inc_topology *topo);
  * switch in one network. Returns text. */
 #define INC_TOPO_DOUBT_TEXT 256
 const char *inc_topology_doubt(const struct inc_topology *topo, char text[INC_TOPO_DOUBT_TEXT]);
-/* Whether a host, switch or port of a topology may have this name. */
+/* Whether a host or switch of a topology may have this name. */
 bool inc_topology_is_name(const char *name);
+/* Whether a port of a topology may have this name, in which a VLAN device has a dot. */
+bool inc_topology_is_port_name(const char *name);
 
 /* These find a node, or a port of a switch, by name or address, and return its index, or -1. Only
  * inc_topology_switch_by_name() also finds draining ones. */

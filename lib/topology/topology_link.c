@@ -186,6 +186,9 @@ static int pair_peer(struct inc_topology *topo, unsigned int s, const struct inc
 	if (!inc_topology_same_network(topo, port->ip, other->ports[peer->port].ip))
 		return inc_yaml_error(node, err, "%s's port %s is outside this /%u network",
 				      other->name, other->ports[peer->port].name, topo->prefix);
+	if (port->vlan != other->ports[peer->port].vlan)
+		return inc_yaml_error(node, err, "%s's port %s is not in the same 'vlan'",
+				      other->name, other->ports[peer->port].name);
 	return 0;
 }
 

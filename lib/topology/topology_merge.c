@@ -266,6 +266,7 @@ static int merge_ports(struct inc_topology *topo, const struct inc_topology *old
 			continue;
 		ports[sw->n_ports] = (struct inc_topo_port){
 			.ip = was->ports[p].ip,
+			.vlan = was->ports[p].vlan,
 			.verbs = was->ports[p].verbs,
 			.bridge = -1,
 			.link = add_link(topo, old, was->ports[p].link),
@@ -425,6 +426,9 @@ static void compare_port(const struct compare *c, const char *sw, const struct i
 		       inet_ntop(AF_INET, &is->ip, b, sizeof(b)));
 	if (strcmp(print_subnet(was, a), print_subnet(is, b)) != 0)
 		report(c, INC_TOPO_CHANGED, "port %s of %s had %s and has now %s", name, sw, a, b);
+	if (was->vlan != is->vlan)
+		report(c, INC_TOPO_CHANGED, "port %s of %s had VLAN %u and has now %u (0: none)",
+		       name, sw, was->vlan, is->vlan);
 	if (strcmp(inc_verbs_conf_text(&was->verbs, a), inc_verbs_conf_text(&is->verbs, b)) != 0)
 		report(c, INC_TOPO_CHANGED, "port %s of %s had verbs %s and has now %s", name, sw,
 		       a, b);

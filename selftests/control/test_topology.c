@@ -46,8 +46,22 @@ static const struct {
 	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: s0}\n",
 	 "t:8: switches[0].ports[0].peer: s0 is this switch itself"},
 	{HOSTS SWITCHES "      - {name: a_name_of_16_chr, ip: 10.77.0.254, peer: h0}\n",
-	 "t:8: switches[0].ports[0].name: 'a_name_of_16_chr' is not a name of letters, digits, - "
-	 "and _ (1 to 15 characters without blanks)"},
+	 "t:8: switches[0].ports[0].name: 'a_name_of_16_chr' is not a name of letters, digits, -, "
+	 "_ "
+	 "and dots (1 to 15 characters without blanks)"},
+	{HOSTS SWITCHES "      - {name: .5, ip: 10.77.0.254, peer: h0}\n",
+	 "t:8: switches[0].ports[0].name: '.5' is not a name of letters, digits, -, _ and dots"},
+	{"hosts: [{name: h.0, ip: 10.77.0.1}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].name: 'h.0' is not a name of letters, digits, - and _"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, vlan: 0}\n",
+	 "t:8: switches[0].ports[0].vlan: 0 is not between 1 and 4094"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, vlan: 4095}\n",
+	 "t:8: switches[0].ports[0].vlan: 4095 is not between 1 and 4094"},
+	{HOSTS SWITCHES "      - {name: p0, ip: 10.77.0.254, peer: h0, vlan: p0.5}\n",
+	 "t:8: switches[0].ports[0].vlan: 'p0.5' is not"},
+	{HOSTS SWITCHES PORTS "      - {name: p2, ip: 10.78.0.1, peer: s1, vlan: 5}\n"
+			      "  - name: s1\n    ports: [{name: q, ip: 10.78.0.2, peer: s0}]\n",
+	 "t:10: switches[0].ports[2].peer: s1's port q is not in the same 'vlan'"},
 	{HOSTS SWITCHES PORTS "  - name: s1\n    ports: [{name: q0, ip: 10.77.2.1, peer: s0}]\n",
 	 "t:11: switches[1].ports[0].peer: s0 has no port whose peer is s1"},
 	{HOSTS SWITCHES PORTS "links:\n  - between: [h0, h1]\n",

@@ -312,7 +312,7 @@ int inc_switch_attach_port(struct inc_switch *sw, const char *ifname, struct inc
 
 	if (!ifindex)
 		return inc_err_set(err, ENODEV, "interface %s does not exist here", ifname);
-	slot->port.ifindex = ifindex;
+	slot->port.ifindex = slot->port.own_ifindex = ifindex;
 	slot->left_ifindex = 0;
 	ret = inc_attach_slot(sw, slot, err);
 	slot->used = ret ? NULL : &slot->port;

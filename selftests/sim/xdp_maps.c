@@ -98,9 +98,10 @@ struct xdp *xdp_new(uint32_t max_comms, uint32_t max_connections, uint32_t max_r
 						 .left_ifindex = xdp_ifindex(i),
 						 .program = true,
 						 .answers = true};
-		*port = (struct inc_switch_port){.ifindex = xdp_ifindex(i), .index = i};
-		port->name[0] = 'p';
-		port->name[1] = '0' + i;
+		*port = (struct inc_switch_port){
+			.ifindex = xdp_ifindex(i), .own_ifindex = xdp_ifindex(i), .index = i};
+		port->name[0] = port->device[0] = 'p';
+		port->name[1] = port->device[1] = '0' + i;
 		sw->slot[i].used = port;
 		sw->slot[i].prog_id = XDP_PROGRAM;
 	}

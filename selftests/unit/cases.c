@@ -114,9 +114,9 @@ void cases_run(struct unit *u, const struct unit_case *c, const char *how)
 
 void cases_run_all(struct unit *u, const char *how)
 {
-	const struct unit_case *const all[] = {cases_header, cases_protocol, cases_link,
-					       cases_gap,    cases_reduce,   cases_types,
-					       cases_tree,   cases_edges,    cases_echo};
+	const struct unit_case *const all[] = {
+		cases_header, cases_protocol, cases_link,  cases_gap,  cases_reduce,
+		cases_types,  cases_tree,     cases_edges, cases_echo, cases_tag};
 	uint32_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)

@@ -28,6 +28,7 @@ extern const struct unit_case cases_tree[];   /* switches below the root of a tr
 /* bounds, carries, map entries that contradict each other */
 extern const struct unit_case cases_edges[];
 extern const struct unit_case cases_echo[]; /* echo requests */
+extern const struct unit_case cases_tag[];  /* VLANs and priority tags */
 
 /* Run all cases, or those of a list, and report each. how: a suffix for the names of the cases. */
 void cases_run_all(struct unit *u, const char *how);

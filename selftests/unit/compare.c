@@ -181,6 +181,8 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 		DIFF("child", i, h, w, acks_received);
 		DIFF("child", i, h, w, ack_named);
 		DIFF("child", i, h, w, traffic_class);
+		DIFF("child", i, h, w, tag);
+		DIFF("child", i, h, w, rx_tag);
 	}
 	return 0;
 }

@@ -120,6 +120,7 @@ int egress_copies(struct unit *u)
 		ref_copy(cm, c, r, &want);
 		if (compare_frame(u, what, &have, &want))
 			return -1;
+		frame_untag(&have);
 		if (!frame_udp_csum_ok(&have)) {
 			snprintf(u->why, sizeof(u->why), "%s: UDP checksum", what);
 			return -1;
@@ -155,6 +156,7 @@ int egress_partial(struct unit *u)
 	ref_partial(cm, u->want.r, &want);
 	if (compare_frame(u, what, &have, &want))
 		return -1;
+	frame_untag(&have);
 	if (!frame_udp_csum_ok(&have)) {
 		snprintf(u->why, sizeof(u->why), "%s: UDP checksum", what);
 		return -1;

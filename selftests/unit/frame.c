@@ -191,6 +191,23 @@ void frame_build(struct frame *f, const struct frame_spec *s)
 	}
 }
 
+void frame_tag(struct frame *f, uint16_t bits)
+{
+	memmove(f->data + 16, f->data + 12, f->len - 12);
+	put16(f->data + 12, 0x8100);
+	put16(f->data + 14, bits);
+	f->len += 4;
+}
+
+bool frame_untag(struct frame *f)
+{
+	if (f->len < 18 || get16(f->data + 12) != 0x8100)
+		return false;
+	memmove(f->data + 12, f->data + 16, f->len - 16);
+	f->len -= 4;
+	return true;
+}
+
 void frame_dump(const char *what, const struct frame *f)
 {
 	uint32_t i, n = f->len < 160 ? f->len : 160;

@@ -67,6 +67,10 @@ bool frame_has_reth(uint8_t opcode);
 bool frame_has_imm(uint8_t opcode);
 
 void frame_build(struct frame *f, const struct frame_spec *spec);
+/* Inserts a tag of IEEE 802.1Q with these 16 bits. */
+void frame_tag(struct frame *f, uint16_t bits);
+/* Removes the first tag of a frame. Returns whether it had one. */
+bool frame_untag(struct frame *f);
 /* Updates the IP checksum and the ICRC after a change of header fields. The IP total length decides
  * what they cover. */
 void frame_seal(struct frame *f);

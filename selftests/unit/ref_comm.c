@@ -133,6 +133,62 @@ void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip)
 		parent->state.traffic_class = class;
 }
 
+bool ref_intact(const struct frame *in)
+{
+	const uint8_t *ip = in->data + FRAME_IP, *end;
+	uint32_t len = get16(ip + 2) - INC_ICRC_LEN, icrc = frame_icrc(ip, len);
+
+	end = ip + len;
+	return icrc == ((uint32_t)end[3] << 24 | end[2] << 16 | end[1] << 8 | end[0]);
+}
+
+bool ref_has_two_tags(const struct frame *in)
+{
+	const uint16_t outer = get16(in->data + 12), inner = get16(in->data + 16);
+
+	return in->len >= FRAME_BTH &&
+	       (outer == 0x88a8 || (outer == 0x8100 && (inner == 0x8100 || inner == 0x88a8)));
+}
+
+uint16_t ref_strip(const struct frame *in, struct frame *plain)
+{
+	if (in->len < FRAME_BTH || get16(in->data + 12) != 0x8100 || get16(in->data + 16) != 0x0800)
+		return 0;
+	*plain = *in;
+	frame_untag(plain);
+	/* bit 12 is DEI in the frame, and says here that there is a tag */
+	return get16(in->data + 14) | 0x1000;
+}
+
+/* Makes a frame of the peer with this tag decide the tag of frames to a peer. A VLAN's frames
+ * always have one. */
+static void set_tag(struct ref_conn *c, uint16_t like)
+{
+	const uint16_t vlan = c->cfg.tag & 0xfff;
+	const uint16_t pcp = (c->cfg.flags & INC_CONN_F_PCP ? c->cfg.tag : like) & 0xe000;
+
+	c->state.tag = vlan || like ? 0x1000 | pcp | vlan : 0;
+}
+
+void ref_learn_tag(struct ref_comm *cm, uint32_t child, uint16_t tag)
+{
+	struct ref_conn *parent = &cm->conn[cm->cfg.children], *c = &cm->conn[child];
+	const bool new = tag != c->state.rx_tag;
+
+	c->state.rx_tag = tag;
+	if (!new || (child == cm->cfg.children && c->cfg.tag & 0xfff))
+		return;
+	set_tag(c, tag);
+	if (cm->up && child == 0 && parent->cfg.tag & 0xfff)
+		set_tag(parent, tag);
+}
+
+void ref_tag(const struct ref_conn *c, struct frame *f)
+{
+	if (c->state.tag)
+		frame_tag(f, c->state.tag & 0xefff);
+}
+
 /* The MAC address to which frames for the child are sent. */
 const uint8_t *ref_peer_mac(const struct ref_conn *c)
 {
@@ -329,7 +385,8 @@ static bool is_echo(const struct ref_switch *sw, const struct frame *in, uint32_
 }
 
 enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame *in,
-				 uint32_t ifindex, enum inc_counter_id why, struct frame *reply)
+				 uint32_t ifindex, uint16_t vlan, enum inc_counter_id why,
+				 struct frame *reply)
 {
 	const uint8_t *d = in->data, *bth = d + FRAME_BTH, *icrc = d + FRAME_EXT + 16;
 	struct frame_spec s = {.ttl = 64, .df = true, .opcode = 0xc1};
@@ -337,9 +394,10 @@ enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame
 	if (in->len < FRAME_UDP || get16(d + 12) != 0x0800)
 		return why;
 	memcpy(&s.daddr, d + FRAME_IP + 12, 4);
-	if (has_address(sw, s.daddr))
+	/* in another VLAN than that of the port the address may belong to another machine */
+	if (has_address(sw, s.daddr) && (ifindex != sw->echo_ifindex || vlan == sw->echo_vlan))
 		return INC_CTR_DROP_OWN_ADDR;
-	if (why != INC_CTR_PASS_NO_CONN || !is_echo(sw, in, ifindex))
+	if (why != INC_CTR_PASS_NO_CONN || vlan != sw->echo_vlan || !is_echo(sw, in, ifindex))
 		return why;
 	if (frame_icrc(d + FRAME_IP, 56) !=
 	    (icrc[0] | icrc[1] << 8 | icrc[2] << 16 | (uint32_t)icrc[3] << 24))
@@ -375,6 +433,7 @@ void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
 	s.len = sum->len;
 	s.pad = (4 - s.len % 4) % 4;
 	frame_build(out, &s);
+	ref_tag(&cm->conn[cm->cfg.children], out);
 }
 
 void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out)
@@ -398,4 +457,5 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 	 * length instead, because it may be empty in one direction and have data in the other. */
 	s.dmalen = ref_is_only(b->opcode) ? s.len : ntohl(b->dmalen);
 	frame_build(out, &s);
+	ref_tag(&cm->conn[child], out);
 }

@@ -14,6 +14,7 @@ struct walk {
 	struct ref_out *out;
 	struct ref_comm *cm;
 	struct ref_conn *c;
+	uint16_t tag; /* the tag of the frame, as in struct inc_conn_state; 0: it had none */
 	uint8_t opcode;
 	uint32_t psn;
 	bool ackreq;
@@ -98,6 +99,7 @@ static void answer_msn(struct walk *w, enum inc_counter_id counter, uint32_t psn
 		memcpy(s.dst_mac, w->in->data + 6, 6);
 	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(&w->out->frame, &s);
+	ref_tag(w->c, &w->out->frame);
 	end(w, XDP_TX, counter);
 }
 
@@ -505,7 +507,7 @@ static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uin
  * one. */
 static void pass(struct walk *w, uint32_t ifindex, enum inc_counter_id why)
 {
-	why = ref_stranger(w->sw, w->in, ifindex, why, &w->out->frame);
+	why = ref_stranger(w->sw, w->in, ifindex, w->tag & 0xfff, why, &w->out->frame);
 	end(w,
 	    why == INC_CTR_DROP_OWN_ADDR || why == INC_CTR_DROP_ICRC ? XDP_DROP
 	    : why == INC_CTR_ANS_ECHO                                ? XDP_TX
@@ -522,6 +524,8 @@ static bool headers(struct walk *w, uint32_t ifindex)
 	uint32_t len = w->in->len, total, body, saddr, daddr;
 	int ext;
 
+	if (ref_has_two_tags(w->in))
+		return pass(w, ifindex, INC_CTR_PASS_QINQ), false;
 	if (len < FRAME_BTH || get16(d + 12) != 0x0800 || ip[0] != 0x45 ||
 	    (get16(ip + 6) & 0x3fff) || ip[9] != 17 || get16(udp + 2) != INC_ROCE_UDP_PORT)
 		return pass(w, ifindex, INC_CTR_PASS_NOT_ROCE), false;
@@ -537,6 +541,8 @@ static bool headers(struct walk *w, uint32_t ifindex)
 		return pass(w, ifindex, INC_CTR_PASS_NO_CONN), false;
 	if (w->c->cfg.ifindex != ifindex)
 		return end(w, XDP_DROP, INC_CTR_DROP_PORT), false;
+	if ((w->c->cfg.tag & 0xfff) != (w->tag & 0xfff))
+		return pass(w, ifindex, INC_CTR_PASS_VLAN), false;
 	if (bth[1] & INC_BTH_TVER_MASK)
 		return end(w, XDP_DROP, INC_CTR_DROP_TVER), false;
 	w->opcode = bth[0];
@@ -561,33 +567,31 @@ static bool headers(struct walk *w, uint32_t ifindex)
 	return true;
 }
 
-static bool intact(const struct walk *w)
-{
-	const uint8_t *ip = w->in->data + FRAME_IP, *end;
-	uint32_t len = get16(ip + 2) - INC_ICRC_LEN, icrc = frame_icrc(ip, len);
-
-	end = ip + len;
-	return icrc == ((uint32_t)end[3] << 24 | end[2] << 16 | end[1] << 8 | end[0]);
-}
-
 void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, struct ref_out *out)
 {
 	struct walk w = {.sw = sw, .in = in, .out = out};
+	struct frame plain;
 
 	memset(out, 0, offsetof(struct ref_out, frame));
 	sw->counter[INC_CTR_RX]++;
-	if (!headers(&w, ifindex))
+	w.tag = ref_strip(in, &plain);
+	w.in = w.tag ? &plain : in;
+	if (!headers(&w, ifindex)) {
+		if (out->counter == INC_CTR_ANS_ECHO && w.tag)
+			frame_tag(&out->frame, get16(in->data + 14));
 		return;
+	}
 	if (w.c->state.busy) {
 		end(&w, XDP_DROP, INC_CTR_DROP_BUSY);
 		return;
 	}
-	if (!intact(&w)) {
+	if (!ref_intact(w.in)) {
 		end(&w, XDP_DROP, INC_CTR_DROP_ICRC);
 		return;
 	}
-	ref_learn_mac(w.c, in->data + 6, w.psn);
-	ref_learn_class(w.cm, w.out->child, in->data + FRAME_IP);
+	ref_learn_mac(w.c, w.in->data + 6, w.psn);
+	ref_learn_class(w.cm, w.out->child, w.in->data + FRAME_IP);
+	ref_learn_tag(w.cm, w.out->child, w.tag);
 	if (w.opcode == INC_OP_ACK)
 		acknowledgement(&w);
 	else

@@ -44,6 +44,7 @@ struct ref_switch {
 	bool slowpath; /* inc_xsk has a socket of the slow path */
 	/* the one port that answers echo requests, and its address in network order; 0: none */
 	uint32_t echo_ifindex, echo_ip;
+	uint16_t echo_vlan; /* the VLAN of that port; 0: none */
 	/* the programs run in generic mode, in which a copy has no more room than its frame */
 	bool generic;
 	bool copies_shared; /* the kernel's copies of a frame share their bytes */
@@ -87,17 +88,28 @@ struct inc_buf *ref_contrib(const struct ref_comm *cm, uint32_t child, uint64_t 
 struct inc_buf *ref_result(const struct ref_comm *cm, uint64_t r);
 
 /* Functions of ref_comm.c that ref_switch.c uses. */
+/* Whether the frame has two tags, or the outer one of two. */
+bool ref_has_two_tags(const struct frame *in);
+/* Copies an IPv4 frame with a tag without it. Returns the tag as in struct inc_conn_state, or 0 if
+ * the frame is another one. */
+uint16_t ref_strip(const struct frame *in, struct frame *plain);
 /* Finds the counter of a frame that belongs to no connection. Returns `why`, unless the frame's
- * source is an address of the switch, or the frame is an echo request to its port. Builds the reply
- * if the counter is INC_CTR_ANS_ECHO. */
+ * source is an address of the switch, or the frame is an echo request to its port. vlan: that of
+ * the frame, 0: none. Builds the reply if the counter is INC_CTR_ANS_ECHO. */
 enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame *in,
-				 uint32_t ifindex, enum inc_counter_id why, struct frame *reply);
+				 uint32_t ifindex, uint16_t vlan, enum inc_counter_id why,
+				 struct frame *reply);
+bool ref_intact(const struct frame *in); /* whether the packet's ICRC is right */
 bool ref_is_only(uint8_t opcode);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
 void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn);
 /* Learns the class of packets to a child, or to the parent, from the IP header of the child's
  * packet, if its checksum is right. */
 void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip);
+/* Learns the tag of packets to a child, or to the parent, from the tag of the child's packet. */
+void ref_learn_tag(struct ref_comm *cm, uint32_t child, uint16_t tag);
+/* Tags a frame for the peer of a connection, if frames to it have a tag. */
+void ref_tag(const struct ref_conn *c, struct frame *f);
 /* Has the switch contribution r of the child, which may be ahead of a gap? */
 bool ref_has(const struct ref_comm *cm, uint32_t child, uint64_t r);
 /* Passes over the packets behind a gap that has just been closed, if they were kept. */

@@ -296,6 +296,16 @@ static uint32_t damage(struct unit *u, struct rng *rng, struct frame *f, uint32_
 	return ifindex;
 }
 
+/* Tags a valid frame: mostly with a priority alone, else with any VLAN, or twice. */
+static void tag(struct rng *rng, struct frame *f)
+{
+	frame_tag(f, rng_next(rng) & (rng_chance(rng, 900) ? 0xf000 : 0xffff));
+	if (rng_chance(rng, 20))
+		frame_tag(f, rng_next(rng));
+	if (rng_chance(rng, 20))
+		put16(f->data + 12, 0x88a8);
+}
+
 /* Makes an ACK, NAK or RNR NAK, with a PSN in or out of range. */
 static void response(struct rng *rng, const struct ref_comm *cm, uint32_t child, struct frame *f)
 {
@@ -356,6 +366,8 @@ static int some_packet(struct unit *u, struct stream *s, struct rng *rng, struct
 			p.opcode = rng_below(rng, 12);
 		unit_data(cm, child, &p, f);
 	}
+	if (what >= 300 && what < 340)
+		tag(rng, f);
 	if (what >= 900 && what < 960)
 		*ifindex = damage(u, rng, f, *ifindex);
 	return 0;

@@ -181,6 +181,29 @@ static void acks(void)
 	report_ok("packet_acks (%u frames)", i);
 }
 
+/* A tag is inserted, without the bit that says that there is one. */
+static void tags(void)
+{
+	struct rng rng = {14};
+	struct frame have, want;
+	static struct wish w;
+	uint16_t tag;
+	uint32_t i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		random_wish(&rng, &w, rng_below(&rng, INC_OP_WRITE_ONLY_IMM + 1));
+		frame_build(&want, &w.spec);
+		have = want;
+		tag = i ? rng_next(&rng) | INC_TAG_PRESENT : 0;
+		have.len = inc_frame_tag(have.data, have.len, tag);
+		if (tag)
+			frame_tag(&want, tag & ~INC_TAG_PRESENT);
+		if (same("packet_tags", &have, &want))
+			return;
+	}
+	report_ok("packet_tags (%u frames)", i);
+}
+
 /* The parser gets a child's answer. Then it gets the same answer cut at every byte, and with each
  * change of a field that makes it invalid. */
 static void answers(void)
@@ -329,6 +352,7 @@ int main(void)
 	results();
 	zero_checksum();
 	acks();
+	tags();
 	answers();
 	return report_exit();
 }

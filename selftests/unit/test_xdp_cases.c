@@ -85,13 +85,17 @@ static int goes_to_its_cpu(struct unit *u)
 	const struct way queued = {.counted = 1, .put = 1};
 	struct frame_spec s;
 	struct frame f;
+	int tags;
 
 	RUN(!cm);
 	unit_data(cm, 0, &p, &f);
-	RUN(expect(u, cm, &f, INC_CTR_X_STEERED, queued));
-	if (u->out_frame.len != f.len || memcmp(u->out_frame.data, f.data, f.len)) {
-		snprintf(u->why, sizeof(u->why), "the frame was changed on its way");
-		return -1;
+	for (tags = 0; tags < 2; tags++) {
+		RUN(expect(u, cm, &f, INC_CTR_X_STEERED, queued));
+		if (u->out_frame.len != f.len || memcmp(u->out_frame.data, f.data, f.len)) {
+			snprintf(u->why, sizeof(u->why), "the frame was changed on its way");
+			return -1;
+		}
+		frame_tag(&f, 3 << 13 | 1 << 12); /* the priority, and DEI */
 	}
 	unit_ack(cm, 0, INC_AETH_ACK, cm->conn[0].cfg.own.psn, &f);
 	RUN(expect(u, cm, &f, INC_CTR_X_STEERED, queued));

@@ -215,6 +215,7 @@ struct ref_comm *unit_add_comm(struct unit *u, const struct inc_comm_conf *spec)
 		conn[i].cfg = *c;
 		conn[i].state.mac = inc_switch_conn_state(u->sw)[cfg->conn_base + i].mac;
 		conn[i].state.traffic_class = c->traffic_class;
+		conn[i].state.tag = inc_switch_conn_state(u->sw)[cfg->conn_base + i].tag;
 	}
 	give_ranks(spec, conn);
 	cm = ref_comm_add(&u->ref, index, cfg, conn);
@@ -254,6 +255,8 @@ void unit_reset(struct unit *u, struct ref_comm *cm, uint64_t r)
 		*st = (struct inc_conn_state){.mac = st->mac,
 					      .mac_hint = st->mac_hint,
 					      .hint_psn = st->hint_psn,
+					      .tag = st->tag,
+					      .rx_tag = st->rx_tag,
 					      .traffic_class = st->traffic_class,
 					      .rx_tos = st->rx_tos};
 		st->rx_next = st->tx_acked = st->ack_asked = st->ack_sent = r;

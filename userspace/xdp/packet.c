@@ -93,6 +93,15 @@ size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_m
 	return INC_ETH_LEN + ip_len;
 }
 
+size_t inc_frame_tag(uint8_t *frame, size_t len, uint16_t tag)
+{
+	if (!tag)
+		return len;
+	memmove(frame + INC_TAG_LEN, frame, len);
+	inc_put_tag(frame, tag & ~INC_TAG_PRESENT);
+	return len + INC_TAG_LEN;
+}
+
 int inc_frame_parse_aeth(const uint8_t *frame, size_t size, struct inc_aeth_frame *out)
 {
 	struct inc_aeth aeth;

@@ -12,7 +12,7 @@
 #include "lib/proto/peer_frame.h"
 #include "lib/proto/maps.h"
 
-#define INC_FRAME_MAX (INC_ETH_LEN + INC_MAX_OVERHEAD + INC_MAX_PAYLOAD)
+#define INC_FRAME_MAX (INC_ETH_LEN + INC_TAG_LEN + INC_MAX_OVERHEAD + INC_MAX_PAYLOAD)
 
 /* These two functions build a frame with a result or partial sum, or with an ACK or NAK, and return
  * its length. The buffer frame has room for INC_FRAME_MAX. The MAC address peer is that to which
@@ -22,6 +22,10 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 			size_t len);
 size_t inc_frame_ack(uint8_t *frame, const struct inc_conn_cfg *cfg, union inc_mac peer,
 		     uint8_t tos, uint8_t syndrome, uint32_t psn, uint32_t msn);
+
+/* Adds a tag (lib/proto/frame.h) to a frame of len bytes, unless it is 0. Returns the new length.
+ */
+size_t inc_frame_tag(uint8_t *frame, size_t len, uint16_t tag);
 
 /* The fields of a received ACK or NAK. */
 struct inc_aeth_frame {

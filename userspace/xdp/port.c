@@ -26,18 +26,18 @@ int inc_slowpath_add_port(struct inc_slowpath *sp, const struct inc_switch_port 
 {
 	int ret, fd;
 	struct sp_port *p = &sp->port[port->index];
-	uint32_t queues = inc_rx_queues(port->name), key;
+	uint32_t queues = inc_rx_queues(port->device), key;
 
 	if (queues > INC_PORT_QUEUES) {
 		inc_warn(
 			"port %s: NAKs that arrive on its queues %d to %u will be dropped (ethtool "
 			"-L %s combined %d)",
-			port->name, INC_PORT_QUEUES, queues - 1, port->name, INC_PORT_QUEUES);
+			port->name, INC_PORT_QUEUES, queues - 1, port->device, INC_PORT_QUEUES);
 		queues = INC_PORT_QUEUES;
 	}
 	p->ifindex = port->ifindex;
 	while (p->queues < queues) {
-		ret = inc_xsk_open(sp->base, port->name, p->queues, sp_on_frame, sp,
+		ret = inc_xsk_open(sp->base, port->device, p->queues, sp_on_frame, sp,
 				   &p->xsk[p->queues], err);
 		if (ret)
 			goto fail;

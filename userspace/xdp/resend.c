@@ -75,6 +75,7 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 	struct inc_mirror m;
 	union inc_mac mac;
 	uint32_t len;
+	size_t bytes;
 	int ret;
 
 	if (!xsk)
@@ -90,9 +91,9 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	inc_xsk_tx_put(xsk, frame,
-		       inc_frame_result(frame, cfg, mac, st.traffic_class, &m,
-					cfg->own.psn + (uint32_t)r, payload, len));
+	bytes = inc_frame_result(frame, cfg, mac, st.traffic_class, &m, cfg->own.psn + (uint32_t)r,
+				 payload, len);
+	inc_xsk_tx_put(xsk, frame, inc_frame_tag(frame, bytes, st.tag));
 	return 0;
 }
 
@@ -118,6 +119,7 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uin
 	struct inc_xsk *xsk = xsk_of(sp, &cm->conn[peer]);
 	union inc_mac mac;
 	uint8_t *frame;
+	size_t bytes;
 	int ret;
 
 	if (!xsk)
@@ -128,8 +130,8 @@ int sp_send_aeth(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uin
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
-	inc_xsk_tx_put(xsk, frame,
-		       inc_frame_ack(frame, cfg, mac, st.traffic_class, syndrome, psn, st.msn));
+	bytes = inc_frame_ack(frame, cfg, mac, st.traffic_class, syndrome, psn, st.msn);
+	inc_xsk_tx_put(xsk, frame, inc_frame_tag(frame, bytes, st.tag));
 	return 0;
 }
 

@@ -52,6 +52,15 @@ static void settle(struct sp_conn *c, const struct inc_conn_state *st)
 		c->found.word = 0;
 }
 
+/* Returns the interface that has the kernel's entry of a peer: the port's own, which may be a VLAN
+ * device. */
+static uint32_t interface_of(const struct inc_slowpath *sp, const struct inc_conn_cfg *cfg)
+{
+	const struct inc_switch_port *port = inc_switch_port_on(sp->sw, cfg->ifindex);
+
+	return port ? port->own_ifindex : cfg->ifindex;
+}
+
 /*
  * Reads the kernel's address of the peer. Returns true if it is the first address from the kernel.
  * If the kernel's address changes later, the new one is used, but it neither restarts the count of
@@ -64,7 +73,7 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	union inc_mac mac = {.known = 1};
 	bool first;
 
-	if (inc_neighbour_mac(cfg->ifindex, (struct in_addr){cfg->peer.ip}, mac.addr) ||
+	if (inc_neighbour_mac(interface_of(sp, cfg), (struct in_addr){cfg->peer.ip}, mac.addr) ||
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
@@ -85,10 +94,11 @@ static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer
 {
 	const struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
-	int ret = inc_neighbour_forget(cfg->ifindex, (struct in_addr){cfg->peer.ip});
+	const uint32_t at = interface_of(sp, cfg);
+	int ret = inc_neighbour_forget(at, (struct in_addr){cfg->peer.ip});
 	char name[INC_PEER_TEXT];
 
-	ret = ret ?: inc_neighbour_provoke(cfg->ifindex, (struct in_addr){cfg->peer.ip});
+	ret = ret ?: inc_neighbour_provoke(at, (struct in_addr){cfg->peer.ip});
 	if (ret && !c->look_wait_ns)
 		inc_warn("communicator %u: the kernel cannot be made to look for %s: %s",
 			 cm->cfg.communicator, sp_peer_name(sp, cm, peer, name), strerror(-ret));

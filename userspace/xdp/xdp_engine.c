@@ -303,7 +303,8 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 					   conf->communicator, c->rank, c->port);
 		if (c->has_peer_mac || inc_mac_given(c->peer_mac))
 			continue;
-		ret = inc_neighbour_mac(port->ifindex, (struct in_addr){c->peer.ip}, c->peer_mac);
+		ret = inc_neighbour_mac(port->own_ifindex, (struct in_addr){c->peer.ip},
+					c->peer_mac);
 		if (ret && ret != -ENOENT)
 			inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s",
 				 c->port, c->rank, strerror(-ret));
@@ -426,12 +427,9 @@ static enum inc_conn_health health_of(const struct inc_engine_conn *conn)
 
 static const char *port_of(const struct inc_switch *sw, uint32_t ifindex)
 {
-	const struct inc_switch_port *port;
+	const struct inc_switch_port *port = inc_switch_port_on(sw, ifindex);
 
-	for (size_t i = 0; (port = inc_switch_port_at(sw, i)); i++)
-		if (port->ifindex == ifindex)
-			return port->name;
-	return "";
+	return port ? port->name : "";
 }
 
 static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
