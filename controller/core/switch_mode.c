@@ -67,7 +67,8 @@ static void check_verbs(const struct inc_core_switch *sw, enum inc_mode_of_switc
 	for (unsigned int p = 0; can->there && !can->verbs && p < topo->n_live_ports; p++) {
 		const struct inc_topo_port *port = &topo->ports[p];
 
-		if (passes ? !port->verbs.has_traffic_class : !inc_verbs_conf_any(&port->verbs))
+		if (passes ? !port->verbs.has_traffic_class && !port->verbs.has_sl
+			   : !inc_verbs_conf_any(&port->verbs))
 			continue;
 		inc_warn("switch %s is older than this controller and ignores '%s' of its ports "
 			 "in the topology%s (%s: %s): update inc-switchd there",

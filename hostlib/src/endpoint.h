@@ -47,7 +47,7 @@ struct inccl_open_opts {
 	unsigned int window_messages; /* window in messages; 0: the endpoint chooses */
 	uint32_t start_psn;           /* PSN of the first packet that this end sends */
 	/* settings of the verbs transport, "key=value,...", of which soft endpoints have
-	 * traffic_class; may be NULL */
+	 * traffic_class and sl; may be NULL */
 	const char *options;
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Settings of the verbs transport, of which soft endpoints have traffic_class; docs/verbs.md is
- * their reference. */
+/* Settings of the verbs transport, of which soft endpoints have traffic_class and sl. docs/verbs.md
+ * is their reference. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

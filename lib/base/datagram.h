@@ -39,6 +39,9 @@ struct inc_udp_send {
 	/* length of each packet but the last, which may be shorter; 0: the send is one packet */
 	uint16_t segment_bytes;
 	uint8_t tos; /* TOS byte of the packets; 0: that of the socket */
+	/* priority of the packets in the kernel, from which a VLAN device makes that of their tag;
+	 * 0: that of the socket, or that which follows from tos */
+	uint8_t priority;
 };
 
 /* A received datagram. It has packets of `step` bytes each, of which the last may be shorter. */

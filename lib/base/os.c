@@ -40,7 +40,7 @@ static int random_bytes(void *out, size_t size, bool wait)
 /* Bytes for the control messages of one datagram. A send has the length of its segments, its source
  * address and its TOS byte. A received datagram has the length of its segments, the place where it
  * has arrived, and its TOS byte. */
-#define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
+#define CONTROL_BYTES (3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -131,6 +131,10 @@ static void add_control(struct msghdr *msg, char *control, int level, int type, 
 	msg->msg_controllen += CMSG_SPACE(size);
 }
 
+/* Kernels before 6.14 refuse a control message with the priority. There it is set for the socket,
+ * and a TOS byte in a control message replaces it. */
+static _Atomic bool has_priority_message = true;
+
 static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
 	char control[INC_UDP_SENDS][CONTROL_BYTES] __attribute__((aligned(8)));
@@ -144,6 +148,7 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		const struct inc_udp_send *s = &sends[i];
 		const struct in_pktinfo info = {.ipi_spec_dst.s_addr = s->source};
 		const int tos = s->tos;
+		const uint32_t priority = s->priority;
 
 		msg[i].msg_hdr = (struct msghdr){.msg_name = (void *)s->to,
 						 .msg_namelen = sizeof(*s->to),
@@ -160,8 +165,19 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		if (tos)
 			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_TOS, &tos,
 				    sizeof(tos));
+		/* this message stands behind the TOS byte, from which the kernel derives a
+		 * priority, too */
+		if (priority && has_priority_message)
+			add_control(&msg[i].msg_hdr, control[i], SOL_SOCKET, SO_PRIORITY, &priority,
+				    sizeof(priority));
+		else if (priority)
+			set_option(fd, SOL_SOCKET, SO_PRIORITY, s->priority);
 	}
 	sent = sendmmsg(fd, msg, n, MSG_DONTWAIT);
+	if (sent < 0 && errno == EINVAL && sends->priority && has_priority_message) {
+		has_priority_message = false;
+		return send_udp(fd, sends, n);
+	}
 	return sent < 0 ? -errno : sent;
 }
 

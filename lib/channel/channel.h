@@ -244,7 +244,7 @@ struct inc_channel_opts {
 	enum inc_channel_se peer_se;
 	/* RDMA devices that must not block: settings of this queue pair, copied; NULL: those of the
 	 * device. Its members device, port, port_down_ms and cache_mib have no meaning here. Soft
-	 * channels use its traffic_class alone; NULL: 0. */
+	 * channels use its traffic_class and sl alone; NULL: 0. */
 	const struct inc_channel_verbs_settings *verbs;
 	/* soft channels: reports the TOS byte of the peer's packets when it has changed, which is 0
 	 * at first; NULL: the owner does not need it */

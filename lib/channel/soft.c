@@ -277,6 +277,9 @@ static int check(const struct inc_channel_opts *opts, struct inc_err *err)
 				   opts->max_message_bytes, INC_MAX_MESSAGE_BYTES);
 	if (!opts->messages)
 		return inc_err_set(err, EINVAL, "%s: no messages", opts->what);
+	if (opts->verbs && opts->verbs->sl > INC_MAX_SOFT_SL)
+		return inc_err_set(err, EINVAL, "%s: sl %d: %d at most", opts->what,
+				   opts->verbs->sl, INC_MAX_SOFT_SL);
 	return 0;
 }
 
@@ -309,6 +312,7 @@ static int soft_make(struct inc_channel_device *d, const struct inc_channel_opts
 	ch->tx.to.pkey = opts->pkey;
 	ch->tx.to.se = opts->se;
 	ch->tx.to.tos = opts->verbs ? opts->verbs->traffic_class : 0;
+	ch->tx.to.priority = opts->verbs ? opts->verbs->sl : 0;
 	ch->peer_se = opts->peer_se;
 	ch->class_seen = opts->class_seen;
 	ch->tx.log = log_of_channel;

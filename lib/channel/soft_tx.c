@@ -240,7 +240,8 @@ static void send_ack_packet(struct soft_channel *ch, uint8_t syndrome, uint32_t 
 			    uint32_t msn)
 {
 	const struct inc_tx_peer *to = &ch->tx.to;
-	const struct inc_udp_send send = {.to = &to->addr, .source = to->source, .tos = to->tos};
+	const struct inc_udp_send send = {
+		.to = &to->addr, .source = to->source, .tos = to->tos, .priority = to->priority};
 	uint8_t packet[INC_ACK_PACKET_LEN];
 
 	inc_put_ack_packet(packet, to, syndrome, ackreq_psn, msn);
@@ -268,7 +269,8 @@ void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap)
 void inc_soft_congested(struct soft_channel *ch, uint64_t now_ns)
 {
 	const struct inc_tx_peer *to = &ch->tx.to;
-	const struct inc_udp_send send = {.to = &to->addr, .source = to->source, .tos = to->tos};
+	const struct inc_udp_send send = {
+		.to = &to->addr, .source = to->source, .tos = to->tos, .priority = to->priority};
 	uint8_t packet[INC_CNP_PACKET_LEN];
 
 	/* A switch in passthrough mode sends results as fast as contributions arrive, so only their

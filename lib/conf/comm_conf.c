@@ -91,7 +91,9 @@ const char *inc_verbs_conf_text(const struct inc_verbs_conf *conf, char buf[INC_
 void inc_conn_conf_add_verbs(struct inc_conn_conf *conn, const struct inc_verbs_conf *more)
 {
 	const struct inc_verbs_conf of_soft = {.traffic_class = more->traffic_class,
-					       .has_traffic_class = more->has_traffic_class};
+					       .has_traffic_class = more->has_traffic_class,
+					       .sl = more->sl,
+					       .has_sl = more->has_sl};
 
 	inc_verbs_conf_complete(&conn->verbs,
 				conn->own.kind == INC_ENDPOINT_VERBS ? more : &of_soft);
@@ -224,19 +226,24 @@ static int missing(const char *field, struct inc_err *err)
 /* Checks that the own end of a connection can have its settings of queue pairs. */
 static int settle_verbs(struct inc_conn_conf *conn, bool passes, struct inc_err *err)
 {
+	const uint32_t most_sl = passes ? INC_MAX_PCP : INC_MAX_SOFT_SL;
 	struct inc_verbs_conf rest = conn->verbs;
 
-	rest.has_traffic_class = false;
+	rest.has_traffic_class = rest.has_sl = false;
 	if (passes && inc_verbs_conf_any(&rest))
 		return inc_err_set(
 			err, EINVAL,
-			"'verbs' may have traffic_class alone in passthrough mode, which "
+			"'verbs' may have traffic_class and sl alone in passthrough mode, which "
 			"has no queue pairs: remove the rest, or set mode: termination");
 	if (conn->own.kind != INC_ENDPOINT_VERBS && inc_verbs_conf_any(&rest))
 		return inc_err_set(
 			err, EINVAL,
-			"'verbs' of a soft endpoint may have traffic_class alone: remove "
+			"'verbs' of a soft endpoint may have traffic_class and sl alone: remove "
 			"the rest, or set own_endpoint: verbs");
+	if (conn->own.kind != INC_ENDPOINT_VERBS && conn->verbs.has_sl && conn->verbs.sl > most_sl)
+		return inc_err_set(err, EINVAL, "'verbs': sl %u is not between 0 and %u %s",
+				   conn->verbs.sl, most_sl,
+				   passes ? "in passthrough mode" : "of a soft endpoint");
 	conn->has_verbs = inc_verbs_conf_any(&conn->verbs);
 	return 0;
 }

@@ -84,7 +84,7 @@ static inline bool inc_order_is_foreign(enum inc_byte_order order)
 	_(timeout, 1, 31, "ACK timeout: 4.096 us * 2^timeout") \
 	_(retry_cnt, 0, 7, "retries after a timeout or NAK") \
 	_(min_rnr_timer, 0, 31, "code of the delay that RNR NAKs of this end ask for") \
-	_(sl, 0, 15, "service level: the priority, where the port maps it") \
+	_(sl, 0, 15, "service level: the priority (PCP) of frames in a VLAN; of soft endpoints and passthrough mode, too") \
 	_(traffic_class, 0, 254, "TOS byte: DSCP * 4 + ECN; of soft endpoints and passthrough mode, too") \
 	_(hop_limit, 1, 255, "TTL") \
 	_(flow_label, 0, 0xfffff, "the UDP source port follows from it on some devices") \
@@ -152,15 +152,15 @@ struct inc_conn_conf {
 	bool has_peer_psn;
 	uint16_t pkey;
 	bool udp_csum; /* results to this peer carry a UDP checksum */
-	/* settings of the switch's queue pair; in passthrough mode, traffic_class alone. has_verbs:
-	 * some are given */
+	/* settings of the switch's queue pair; in passthrough mode, traffic_class and sl alone.
+	 * has_verbs: some are given */
 	bool has_verbs;
 	struct inc_verbs_conf verbs;
 };
 
 /* Adds those settings of a queue pair that the connection lacks, and that its own end can have. A
- * soft endpoint has traffic_class alone, and so has an end in passthrough mode. own.kind must be
- * set. */
+ * soft endpoint has traffic_class and sl alone, and so has an end in passthrough mode. own.kind
+ * must be set. */
 void inc_conn_conf_add_verbs(struct inc_conn_conf *conn, const struct inc_verbs_conf *more);
 
 /* Whether the peer of a connection is a switch. */

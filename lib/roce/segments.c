@@ -101,7 +101,8 @@ void inc_segments_end(struct inc_segments *t, const struct inc_tx_peer *to,
 				     .iov = t->iov,
 				     .iovs = t->iovs,
 				     .segment_bytes = t->segments > 1 ? t->size : 0,
-				     .tos = to->tos};
+				     .tos = to->tos,
+				     .priority = to->priority};
 }
 
 void inc_put_ack_packet(uint8_t *at, const struct inc_tx_peer *to, uint8_t syndrome,

@@ -58,9 +58,10 @@ struct inc_tx_peer {
 	struct inc_roce_path path;
 	struct inc_icrc_usual usual;
 	struct sockaddr_in addr;
-	uint32_t source; /* `source` of struct inc_udp_send */
-	uint8_t tos;     /* `tos` of struct inc_udp_send */
-	uint32_t qpn;    /* queue pair number of the peer */
+	uint32_t source;  /* `source` of struct inc_udp_send */
+	uint8_t tos;      /* `tos` of struct inc_udp_send */
+	uint8_t priority; /* `priority` of struct inc_udp_send */
+	uint32_t qpn;     /* queue pair number of the peer */
 	uint16_t pkey;
 	/* packets to the peer, other than ACKs, have the solicited event bit */
 	bool se;

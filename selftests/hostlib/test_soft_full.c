@@ -25,11 +25,16 @@
 #define LONG       7 /* number of packets in the second message */
 #define RECEIVE_MS 5000
 
+#ifndef SO_RCVPRIORITY
+#define SO_RCVPRIORITY 82 /* from Linux 6.14 on */
+#endif
+
 static unsigned int room;    /* number of packets that the send buffer accepts */
 static bool single;          /* the device cannot segment a send */
 static uint64_t receives_ns; /* time that each receive seems to take */
 static uint64_t ahead_ns;    /* time by which the process's clock is ahead of the kernel's */
 static uint8_t tos;          /* TOS byte that each send must have */
+static uint8_t priority;     /* priority that each send must have */
 
 static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
@@ -39,8 +44,10 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		return -EIO;
 	n = n < room ? n : room;
 	room -= n;
-	for (unsigned int i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++) {
 		assert_int_equal(sends[i].tos, tos);
+		assert_int_equal(sends[i].priority, priority);
+	}
 	return inc_os_kernel.udp.send(fd, sends, n);
 }
 
@@ -67,16 +74,17 @@ static void replace_calls(void)
 static int restore_calls(void **state)
 {
 	inc_os = inc_os_kernel;
-	tos = 0;
+	tos = priority = 0;
 	return unsetenv("INCCL_VERBS");
 }
 
-/* Gives the next endpoint a traffic class. Its contributions, ACKs and resent packets must have
- * it. */
+/* Gives the next endpoint a traffic class and a priority. Its contributions, ACKs and resent
+ * packets must have both. */
 static int set_class(void **state)
 {
 	tos = 106;
-	return setenv("INCCL_VERBS", "traffic_class=106", 1);
+	priority = 5;
+	return setenv("INCCL_VERBS", "traffic_class=106,sl=5", 1);
 }
 
 static struct inccl_endpoint *open_by_message(struct rc_peer *peer)
@@ -313,6 +321,7 @@ static void bad_classes(void **state)
 		{"traffic_class=255",
 		 "INCCL_VERBS: traffic_class=255: want a number from 0 to 254"},
 		{"traffic_class=x", "INCCL_VERBS: traffic_class=x: want a number from 0 to 254"},
+		{"sl=7", "soft: sl 7: 6 at most"},
 	};
 	const struct inccl_open_opts opts = {.addr = htonl(INADDR_LOOPBACK),
 					     .payload = 1024,
@@ -327,6 +336,48 @@ static void bad_classes(void **state)
 		assert_int_equal(inccl_endpoint_open(&soft, &opts, &ep, &local, &err), -EINVAL);
 		assert_string_equal(err.msg, bad[i][1]);
 	}
+}
+
+/* The kernel's packets have the priority of the send, whatever follows from the TOS byte. */
+static void priorities(void **state)
+{
+	const struct sockaddr_in at = {.sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct inc_udp_socket to, from;
+	struct inc_err err;
+	const int on = 1;
+
+	assert_int_equal(inc_os_kernel.udp.open(at.sin_addr.s_addr, 0, 65536, &to, &err), 0);
+	assert_int_equal(inc_os_kernel.udp.open(at.sin_addr.s_addr, 0, 65536, &from, &err), 0);
+	/* a kernel that does not show the priority of what it receives takes none with a send */
+	if (setsockopt(to.fd, SOL_SOCKET, SO_RCVPRIORITY, &on, sizeof(on)))
+		skip();
+	for (unsigned int i = 0; i < 8; i++) {
+		char byte = i, control[256] __attribute__((aligned(8)));
+		struct iovec iov = {&byte, 1};
+		struct msghdr msg = {.msg_iov = &iov,
+				     .msg_iovlen = 1,
+				     .msg_control = control,
+				     .msg_controllen = sizeof(control)};
+		struct sockaddr_in peer = at;
+		const struct inc_udp_send send = {.to = &peer,
+						  .iov = &iov,
+						  .iovs = 1,
+						  .tos = i & 1 ? 0x68 : 0,
+						  .priority = i % 7};
+		uint32_t seen = ~0u;
+
+		peer.sin_port = htons(to.port);
+		assert_int_equal(inc_os_kernel.udp.send(from.fd, &send, 1), 1);
+		assert_int_equal(recvmsg(to.fd, &msg, 0), 1);
+		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_PRIORITY)
+				memcpy(&seen, CMSG_DATA(c), sizeof(seen));
+		/* the kernel derives 2 from the TOS byte 0x68 */
+		assert_int_equal(seen, send.priority ?: send.tos ? 2 : 0);
+	}
+	inc_os_kernel.udp.close(to.fd);
+	inc_os_kernel.udp.close(from.fd);
 }
 
 static uint64_t clock_now_ns;
@@ -407,6 +458,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(single_sends, set_class, restore_calls),
 		cmocka_unit_test_setup_teardown(slow_receive, set_class, restore_calls),
 		cmocka_unit_test_teardown(bad_classes, restore_calls),
+		cmocka_unit_test(priorities),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -8,6 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/net/loop.h"
+#include "lib/proto/frame.h"
 #include "userspace/xdp/slowpath_priv.h"
 
 /* Time between ticks while a packet is outstanding, and while none is. The slow path must read the
@@ -223,15 +224,18 @@ void inc_slowpath_conn(const struct inc_slowpath *sp, uint32_t comm, uint32_t ch
 		       struct inc_engine_conn *out)
 {
 	const struct sp_comm *cm = comm < sp->max_comms ? sp->comm[comm] : NULL;
+	struct inc_conn_state st;
 	const struct sp_conn *c;
-	uint8_t tos;
 
 	if (!cm || child >= cm->n_conns)
 		return;
 	c = &cm->conn[child];
-	tos = conn_state(sp, c).traffic_class;
-	out->verbs.traffic_class = tos;
-	out->verbs.has_traffic_class = tos || conn_cfg(sp, c)->flags & INC_CONN_F_CLASS;
+	st = conn_state(sp, c);
+	out->verbs.traffic_class = st.traffic_class;
+	out->verbs.has_traffic_class =
+		st.traffic_class || conn_cfg(sp, c)->flags & INC_CONN_F_CLASS;
+	out->verbs.sl = st.tag >> INC_TAG_PCP_SHIFT;
+	out->verbs.has_sl = st.tag;
 	out->unresponsive = c->phase == SP_CONN_UNRESPONSIVE;
 	out->loss = c->delivery.loss;
 	out->undelivered = c->delivery.loss != INC_LOSS_NONE;
