@@ -192,10 +192,12 @@ int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	       struct inc_err *err);
 /* Runs a command on one node in place of this process. It returns only on failure. */
 int lab_exec(struct lab *lab, const char *node, char *const argv[], struct inc_err *err);
-/* Moves a new child process to a host for good, with the host name there, and removes the variables
- * of libinccl that the launcher of an MPI replaces. no_switch: INCCL_CONTROLLER, too. Returns
- * -errno on failure. */
-int lab_be_mpi_host(const struct lab_node *host, bool no_switch);
+/* Moves a new child process to a host for good, with the host name there. Returns -errno on
+ * failure. Like lab_join(), it changes no memory, so a child of vfork(2) may call it. */
+int lab_be_mpi_host(const struct lab_node *host);
+/* Removes the variables of libinccl that the launcher of an MPI replaces for each of its ranks.
+ * no_switch: INCCL_CONTROLLER, too. */
+void lab_unset_rank(bool no_switch);
 /* Does what ssh(1) does for the launcher of an MPI: runs the words of argv in a shell on a host,
  * which is given by name or address. It returns only on failure. */
 int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const argv[],

@@ -47,26 +47,16 @@ void lab_find_program(const char *name, char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s", name);
 }
 
-void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
-		 const char *job)
+/* Puts the directories of inc-lab and of the daemons in front of PATH, once in this process. Each
+ * is put before the one before it, so inc-lab's comes first. The two differ once the programs are
+ * installed. */
+static void extend_path(void)
 {
 	static const char *const siblings[] = {"inc-controller", "inc-lab"};
-	char text[PATH_MAX + 4096], addr[INET_ADDRSTRLEN];
-	char program[PATH_MAX], *slash;
+	char text[PATH_MAX + 4096], program[PATH_MAX], *slash;
+	static bool extended;
 
-	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
-	setenv("INCCL_CONTROLLER", addr, 1);
-	setenv("INC_LAB", lab->name, 1);
-	if (lab_has_keys(lab)) {
-		lab_key_path(lab, host ?: &lab->nodes[0], text);
-		setenv("INCCL_KEY", text, 1);
-	} else {
-		unsetenv("INCCL_KEY");
-	}
-	/* Puts the directories of inc-lab and of the daemons in front of PATH. Each is put before
-	 * the one before it, so inc-lab's comes first. The two differ once the programs are
-	 * installed. */
-	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]); i++) {
+	for (size_t i = 0; i < sizeof(siblings) / sizeof(siblings[0]) && !extended; i++) {
 		const char *path = getenv("PATH");
 
 		lab_find_program(siblings[i], program);
@@ -77,6 +67,24 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 		snprintf(text, sizeof(text), "%s:%s", program, path ? path : "/usr/bin:/bin");
 		setenv("PATH", text, 1);
 	}
+	extended = true;
+}
+
+void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
+		 const char *job)
+{
+	char text[PATH_MAX], addr[INET_ADDRSTRLEN];
+
+	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
+	setenv("INCCL_CONTROLLER", addr, 1);
+	setenv("INC_LAB", lab->name, 1);
+	if (lab_has_keys(lab)) {
+		lab_key_path(lab, host ?: &lab->nodes[0], text);
+		setenv("INCCL_KEY", text, 1);
+	} else {
+		unsetenv("INCCL_KEY");
+	}
+	extend_path();
 	if (!host)
 		return;
 	inet_ntop(AF_INET, &host->addr, addr, sizeof(addr));
@@ -130,21 +138,22 @@ void lab_leave(int fd)
 	close(fd);
 }
 
-int lab_be_mpi_host(const struct lab_node *host, bool no_switch)
+int lab_be_mpi_host(const struct lab_node *host)
 {
 	int ret = lab_join(host->netns);
 
 	if (ret)
 		return ret;
-	if (unshare(CLONE_NEWUTS) || sethostname(host->name, strlen(host->name)))
-		return -errno;
-	/* remove what the launcher of the MPI sets for each of its ranks */
+	return unshare(CLONE_NEWUTS) || sethostname(host->name, strlen(host->name)) ? -errno : 0;
+}
+
+void lab_unset_rank(bool no_switch)
+{
 	unsetenv("INCCL_RANK");
 	unsetenv("INCCL_WORLD_SIZE");
 	unsetenv("INCCL_JOB");
 	if (no_switch)
 		unsetenv("INCCL_CONTROLLER");
-	return 0;
 }
 
 int lab_exec(struct lab *lab, const char *name, char *const argv[], struct inc_err *err)
@@ -180,7 +189,8 @@ int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const arg
 		return inc_err_set(err, ENOENT, "lab %s has no host %s (see inc-lab status)",
 				   lab->name, host);
 	lab_set_env(lab, node, node->rank, lab_hosts(lab), NULL);
-	ret = lab_be_mpi_host(node, no_switch);
+	lab_unset_rank(no_switch);
+	ret = lab_be_mpi_host(node);
 	if (ret)
 		return inc_err_set(err, -ret, "namespace %s: %s", node->netns, strerror(-ret));
 	/* join the words for a shell, as ssh(1) does on behalf of launchers, which quote for it */
@@ -378,11 +388,36 @@ bool lab_alive(struct lab_node *node)
 	return start_time(node->pid) == node->start_time;
 }
 
+/* Becomes a daemon of a node. A child of vfork(2) calls this, so it changes no memory of inc-lab
+ * but *error, the reason why it cannot. */
+static void daemon_main(const struct lab *lab, const struct lab_node *node, char *const argv[],
+			int null, int log, volatile int *error)
+{
+	sigset_t none;
+
+	/* the daemon must not inherit the lock, because it goes on when the lab is made */
+	if (lab->lock >= 0)
+		fcntl(lab->lock, F_SETFD, FD_CLOEXEC);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	dup2(null, 0);
+	dup2(log, 1);
+	dup2(log, 2);
+	*error = -lab_join(node->netns);
+	if (!*error) {
+		execvp(argv[0], argv);
+		*error = errno;
+	}
+	_exit(127);
+}
+
 int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	       struct inc_err *err)
 {
+	volatile int error = 0;
 	char path[PATH_MAX];
-	int log, null, failed[2], e = 0, ret;
+	int log, null, ret;
 	pid_t pid;
 
 	lab_path(lab, node, "log", path);
@@ -390,48 +425,26 @@ int lab_daemon(const struct lab *lab, struct lab_node *node, char *const argv[],
 	if (log < 0)
 		return inc_err_set(err, errno, "%s: %s", path, strerror(errno));
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null < 0 || pipe2(failed, O_CLOEXEC)) {
+	if (null < 0) {
 		ret = inc_err_set(err, errno, "%s: %s", node->name, strerror(errno));
 		goto out;
 	}
-	pid = fork();
-	if (!pid) {
-		sigset_t none;
-
-		/* the daemon must not inherit the lock, because it goes on when the lab is made */
-		if (lab->lock >= 0)
-			fcntl(lab->lock, F_SETFD, FD_CLOEXEC);
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		setsid();
-		dup2(null, 0);
-		dup2(log, 1);
-		dup2(log, 2);
-		e = -lab_join(node->netns);
-		if (!e) {
-			execvp(argv[0], argv);
-			e = errno;
-		}
-		if (write(failed[1], &e, sizeof(e)) != sizeof(e))
-			_exit(126);
-		_exit(127);
-	}
-	close(failed[1]);
+	/* no fork(), because a copy of inc-lab's page tables costs more than the rest */
+	pid = vfork();
+	if (!pid)
+		daemon_main(lab, node, argv, null, log, &error);
 	if (pid < 0)
-		e = errno;
-	else if (read(failed[0], &e, sizeof(e)) != sizeof(e))
-		e = 0;
-	close(failed[0]);
-	ret = e ? inc_err_set(err, e, "%s: cannot start %s: %s", node->name, argv[0], strerror(e))
-		: 0;
+		error = errno;
+	ret = error ? inc_err_set(err, error, "%s: cannot start %s: %s", node->name, argv[0],
+				  strerror(error))
+		    : 0;
 	if (!ret) {
 		node->pid = pid;
 		node->start_time = start_time(pid);
 		node->ended = false;
 	}
+	close(null);
 out:
-	if (null >= 0)
-		close(null);
 	close(log);
 	return ret;
 }

@@ -312,8 +312,24 @@ static void on_child(int sig, short what, void *arg)
 	maybe_done(job);
 }
 
-static void child_main(const struct lab *lab, const struct job *job, const struct member *m,
-		       int size, const char *name, const int fds[2], char *const argv[])
+/* Makes the environment of this process that of a member, which inherits it. */
+static void set_member_env(const struct lab *lab, const struct job *job, const struct member *m,
+			   int size, const char *name)
+{
+	const struct lab_run_options *o = job->options;
+
+	lab_set_env(lab, m->host, m->rank, size, name);
+	for (unsigned int i = 0; i < o->env.count; i++)
+		putenv((char *)o->env.text[i]);
+	if (o->mpi)
+		lab_unset_rank(o->no_switch);
+	if (o->no_addr)
+		unsetenv("INCCL_ADDR");
+}
+
+/* Becomes a member. A child of vfork(2) calls this, so it changes no memory of inc-lab. */
+static void child_main(const struct job *job, const struct member *m, const int fds[2],
+		       char *const argv[])
 {
 	int null = open("/dev/null", O_RDONLY), ret;
 	sigset_t none;
@@ -330,13 +346,7 @@ static void child_main(const struct lab *lab, const struct job *job, const struc
 	dup2(null, 0);
 	dup2(fds[0], 1);
 	dup2(fds[1], 2);
-	lab_set_env(lab, m->host, m->rank, size, name);
-	for (unsigned int i = 0; i < job->options->env.count; i++)
-		putenv((char *)job->options->env.text[i]);
-	ret = job->options->mpi ? lab_be_mpi_host(m->host, job->options->no_switch)
-				: lab_join(m->host->netns);
-	if (job->options->no_addr)
-		unsetenv("INCCL_ADDR");
+	ret = job->options->mpi ? lab_be_mpi_host(m->host) : lab_join(m->host->netns);
 	if (ret) {
 		fprintf(stderr, "inc-lab: namespace %s: %s\n", m->host->netns, strerror(-ret));
 		_exit(126);
@@ -357,12 +367,14 @@ static int start_member(const struct lab *lab, struct job *job, struct member *m
 		goto fail;
 	fds[0] = pipes[0][1];
 	fds[1] = pipes[1][1];
+	set_member_env(lab, job, m, size, name);
 	/* block signals until the child has removed the job's handlers */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	m->pid = fork();
+	/* no fork(), because a copy of inc-lab's page tables costs more than the rest */
+	m->pid = vfork();
 	if (!m->pid)
-		child_main(lab, job, m, size, name, fds, argv);
+		child_main(job, m, fds, argv);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (m->pid < 0) {
 		m->pid = 0;
