@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import secrets
 import shutil
 import signal
 import socket
@@ -16,7 +15,7 @@ import sys
 import tempfile
 import traceback
 
-from libproc import (Daemons, Failure, Result, at_terminal, awake_stopwatch, command, ends_within, expect, gone, runtime_of, stands_still, stopped,  # noqa: F401
+from libproc import (QUICK_MPI, Daemons, Failure, Result, at_terminal, awake_stopwatch, command, ends_within, expect, gone, runtime_of, stands_still, stopped,  # noqa: F401
                      stopwatch, wait_for)
 
 TOP = os.environ.get("INC_TOP") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -331,7 +330,7 @@ class Lab(Daemons):
             self.topology = with_mtu(self.topology, mtu, self.files.name)
         if mode not in (None, "passthrough"):
             self.topology = with_mode(self.topology, mode, self.files.name)
-        self.name = "t" + secrets.token_hex(3)
+        self.name = "t" + os.urandom(3).hex()
         self.jobs = []
         super().__init__()
 
