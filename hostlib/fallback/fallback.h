@@ -113,6 +113,10 @@ struct inccl_asked {
 	bool answered;
 	bool had;       /* INCCL_HAS_HAD */
 	bool was_short; /* it had a result, and gave less than was asked for */
+	/* Why the rank will never give the result: -ECONNRESET, or -EPROTO for a defect of the
+	 * program; 0: it may. Another rank may still give it. */
+	int error;
+	const char *what; /* has happened with the rank, if there is an error */
 	/* time of the first question without an answer, on the clock `awake`; 0: none */
 	uint64_t silent_at_ns;
 };
@@ -163,7 +167,8 @@ int inccl_fallback_by_switch(struct inccl_fallback *f, const struct inccl_fallba
  * Asks all other ranks for the result of a collective. first: the only rank that can have the whole
  * result, or -1. That rank is asked first, because a rank that is asked gives the collective up.
  * Returns 1 if one had the result, of which
- * `bytes` are at `to` then. Returns 0 if all have given the collective up. Returns -ECONNRESET if a
+ * `bytes` are at `to` then. Returns 0 if all have given the collective up. Otherwise this rank has
+ * failed for ever, and the reason names the rank that is the cause. The error is -ECONNRESET if a
  * rank is gone, and none of the others has the result; or -EPROTO if a rank has a result of another
  * size, or has gone on without one.
  */

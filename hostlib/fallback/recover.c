@@ -308,6 +308,16 @@ static int defect(struct inccl_fallback *f, int rank, const char *what)
 	return -EPROTO;
 }
 
+/* Notes that a rank will never give the result. It counts only if no other rank gives it, because
+ * a rank that has failed gets no result any more. */
+static int refuse(struct inccl_asked *asked, int error, const char *what)
+{
+	asked->answered = true;
+	asked->error = error;
+	asked->what = what;
+	return 0;
+}
+
 /* Copies the result from a rank that has said that it has one. Returns like ask_one(). */
 static int fetch_announced(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to,
 			   size_t bytes)
@@ -315,10 +325,8 @@ static int fetch_announced(struct inccl_fallback *f, int rank, uint64_t number, 
 	struct inccl_asked *asked = &f->asked[rank];
 	const int ret = fetch(f, rank, number, to, bytes);
 
-	if (ret == -EMSGSIZE) {
-		asked->answered = true;
-		return defect(f, rank, "has a longer result of the collective");
-	}
+	if (ret == -EMSGSIZE)
+		return refuse(asked, -EPROTO, "has a longer result of the collective");
 	if (ret != -ENODATA)
 		return !ret;
 	/* The rank may have gone on meanwhile, which its next answer says. */
@@ -326,12 +334,11 @@ static int fetch_announced(struct inccl_fallback *f, int rank, uint64_t number, 
 		asked->was_short = true;
 		return 0;
 	}
-	asked->answered = true;
-	return defect(f, rank, "has a shorter result of the collective");
+	return refuse(asked, -EPROTO, "has a shorter result of the collective");
 }
 
-/* Asks one rank. Returns 1 if the result is at `to`, 0, or an error if the rank will never give it.
- * asked->answered becomes true unless the rank must be asked again. */
+/* Asks one rank. Returns 1 if the result is at `to`, or 0. asked->answered becomes true unless the
+ * rank must be asked again. */
 static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t *to, size_t bytes)
 {
 	const struct inccl_question question = {.ask = INCCL_ASK_RESULT, .number = number};
@@ -346,39 +353,42 @@ static int ask_one(struct inccl_fallback *f, int rank, uint64_t number, uint8_t 
 	asked->had = !ret && reply.has == INCCL_HAS_HAD;
 	if (!is_gone(f, asked, ret))
 		return 0;
-	asked->answered = true;
-	return unknown(f, rank, ret == -ECONNRESET ? "is gone" : "cannot be reached");
+	return refuse(asked, -ECONNRESET, ret == -ECONNRESET ? "is gone" : "cannot be reached");
 }
 
-/* Asks ranks until all of them, from `from` to `end` - 1, have answered. Returns like
- * inccl_fallback_ask_all(). */
-static int ask_ranks(struct inccl_fallback *f, int from, int end, uint64_t number, uint8_t *to,
-		     size_t bytes)
+/* Asks ranks until all of them, from `from` to `end` - 1, have answered. Returns whether one of
+ * them has given the result. */
+static bool ask_ranks(struct inccl_fallback *f, int from, int end, uint64_t number, uint8_t *to,
+		      size_t bytes)
 {
-	int missing, gone = 0, ret;
+	int missing;
 
 	do {
 		missing = 0;
 		for (int r = from; r < end; r++) {
 			if (f->asked[r].answered)
 				continue;
-			ret = ask_one(f, r, number, to, bytes);
-			if (ret > 0)
-				return ret;
-			gone = ret ?: gone;
+			if (ask_one(f, r, number, to, bytes))
+				return true;
 			missing += !f->asked[r].answered;
 		}
 		if (missing)
 			pause_between(f);
 	} while (missing);
-	return gone;
+	return false;
 }
 
-/* None of the ranks has the result. Returns an error if one of them had it. That is a defect: a
- * rank goes on without it only if a rank with the next large result keeps both until all have
- * ended. */
+/* None of the ranks has given the result. Returns an error if one of them may have it, or had it.
+ * The latter is a defect: a rank goes on without it only if a rank with the next large result keeps
+ * both until all have ended. */
 static int none(struct inccl_fallback *f)
 {
+	for (int r = 0; r < f->ranks; r++)
+		if (f->asked[r].error == -EPROTO)
+			return defect(f, r, f->asked[r].what);
+	for (int r = 0; r < f->ranks; r++)
+		if (f->asked[r].error)
+			return unknown(f, r, f->asked[r].what);
 	for (int r = 0; r < f->ranks; r++)
 		if (f->asked[r].had)
 			return defect(
@@ -390,17 +400,13 @@ static int none(struct inccl_fallback *f)
 int inccl_fallback_ask_all(struct inccl_fallback *f, uint64_t number, int first, uint8_t *to,
 			   size_t bytes)
 {
-	int gone = 0, ret;
-
 	begin_wait(f);
 	memset(f->asked, 0, f->ranks * sizeof(*f->asked));
 	f->asked[f->rank].answered = true;
-	if (first >= 0)
-		gone = ask_ranks(f, first, first + 1, number, to, bytes);
-	if (gone > 0)
-		return gone;
-	ret = ask_ranks(f, 0, f->ranks, number, to, bytes) ?: gone;
-	return ret ?: none(f);
+	return (first >= 0 && ask_ranks(f, first, first + 1, number, to, bytes)) ||
+			       ask_ranks(f, 0, f->ranks, number, to, bytes)
+		       ? 1
+		       : none(f);
 }
 
 int inccl_fallback_wait_for_others(struct inccl_fallback *f, uint64_t number, bool can_be_given_up)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/os.h"
@@ -200,6 +201,11 @@ uint64_t job_now_ms(void)
 	return job_now_ns / INC_NSEC_PER_MSEC;
 }
 
+bool job_other_has_ended(struct member *m)
+{
+	return job.member[!m->rank].has_ended;
+}
+
 /* ---- calls of a rank ---- */
 
 int job_open(struct member *m, size_t keep_bytes, const char *address)
@@ -345,6 +351,18 @@ void job_all_calls(struct member *m)
 	job_check(!inccl_fallback_destroy(m->fallback));
 }
 
+void job_be_a_child(struct member *m, int fd)
+{
+	INCCL_OPTS(inccl_fallback_call, c, .collective = INCCL_BARRIER);
+	char byte;
+
+	job_check(inccl_fallback_run(m->fallback, &c) == -ECHILD);
+	job_check(!inccl_fallback_destroy(m->fallback));
+	while (read(fd, &byte, 1) < 0)
+		;
+	_exit(0);
+}
+
 /* ---- jobs ---- */
 
 void job_prepare(int ranks, uint32_t seed)
@@ -488,4 +506,21 @@ void job_run_plan(int ranks, uint32_t seed, const char *text)
 	for (int r = 0; r < ranks && !fails; r++)
 		if (job.member[r].repeats || job.member[r].losses)
 			job_fail("rank %d has lost the switch for no reason", r);
+}
+
+int job_in_a_process(void (*run)(void), unsigned int limit_s)
+{
+	int status;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		alarm(limit_s);
+		run();
+		job_check_left();
+		exit(0);
+	}
+	job_check(waitpid(pid, &status, 0) == pid);
+	return status;
 }

@@ -121,6 +121,9 @@ void job_run_plan(int ranks, uint32_t seed, const char *text);
 unsigned int job_run_endings(int ranks, const char *text);
 /* Checks that the jobs have left no descriptor and no thread. A test calls it at its end. */
 void job_check_left(void);
+/* Runs jobs in a process of their own, because one that fails cannot go on, and neither can one
+ * with a rank that DIES. Returns the process's status, which is 0 if all is right. */
+int job_in_a_process(void (*run)(void), unsigned int limit_s);
 /* Ends the process with a line, and with what the ranks did. */
 void job_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 #define job_check(condition) \
@@ -136,11 +139,15 @@ void job_create(struct member *m);
 int job_call(struct member *m, unsigned int number);
 /* Makes all calls, of which none may fail, from the creation to the end. */
 void job_all_calls(struct member *m);
+/* Is a child of the rank, which may call nothing, until the pipe's other end is closed. */
+void job_be_a_child(struct member *m, int fd) __attribute__((noreturn));
 /* Lets no question be answered for so long. */
 void job_be_silent(struct member *m, unsigned int ms);
 /* Waits for so long, or until a condition holds. */
 void job_pause_ms(struct member *m, unsigned int ms);
 void job_wait(struct member *m, bool (*ready)(struct member *m));
+/* Whether the other one of two ranks has ended. */
+bool job_other_has_ended(struct member *m);
 uint64_t job_now_ms(void);
 
 /* ---- between the fakes ---- */

@@ -280,11 +280,6 @@ static void creation_in_vain(void)
 
 /* ---- answers of other ranks ---- */
 
-static bool other_has_ended(struct member *m)
-{
-	return job.member[!m->rank].has_ended;
-}
-
 static size_t other_bytes; /* of the result that rank 1 has */
 
 static void have_another_size(struct member *m)
@@ -305,7 +300,7 @@ static void have_another_size(struct member *m)
 						     .bytes = other_bytes,
 						     .room = f->result[1].room};
 		pthread_mutex_unlock(&f->lock);
-		job_wait(m, other_has_ended);
+		job_wait(m, job_other_has_ended);
 		f->has_failed = true; /* so that it waits for no other rank */
 	} else {
 		job_pause_ms(m, 1);
@@ -338,7 +333,7 @@ static void fail_behind_others(struct member *m)
 	job_create(m);
 	job_check(job_call(m, 0) == (m->rank ? -ECONNRESET : 0));
 	if (m->rank)
-		job_wait(m, other_has_ended);
+		job_wait(m, job_other_has_ended);
 	job_check(!inccl_fallback_destroy(m->fallback));
 }
 
@@ -352,6 +347,43 @@ static void rank_that_has_failed(void)
 	job_prepare(3, 1);
 	job.late_ns = 4 * INC_NSEC_PER_SEC;
 	job_run(fail_behind_others);
+}
+
+static bool first_goes_on(struct member *m)
+{
+	return job.member[0].calls > 1;
+}
+
+static void fail_beside_a_dead_rank(struct member *m)
+{
+	job_create(m);
+	job_check(!job_call(m, 0));
+	if (m->rank) /* a rank that has failed waits for no other one */
+		job_wait(m, first_goes_on);
+	else
+		job_check(!strstr(inccl_fallback_reason(m->fallback), "not known"));
+	job_check(job_call(m, 1) == -ECONNRESET);
+	job_check(m->rank || strstr(inccl_fallback_reason(m->fallback), "rank 1 is gone, so"));
+	job_check(!inccl_fallback_destroy(m->fallback));
+}
+
+static uint32_t order;
+
+static void dead_rank_before_the_result(void)
+{
+	plan = (struct plan){.calls = 2, .ending = {{STALLS, DIES, ARRIVES}}};
+	plan.call[0] = plan.call[1] = planned(&kinds[0], order & 1 ? LARGE : SMALL, 3);
+	job_prepare(3, order);
+	job.leave_early = true;
+	job_run(fail_beside_a_dead_rank);
+}
+
+/* Rank 0 asks a dead rank for the result first, and then rank 2, which has it. Rank 0 has not
+ * failed meanwhile, so rank 2 waits until rank 0 has the result. */
+static void dead_rank_is_asked_first(void)
+{
+	for (order = 1; order <= 2 * SEEDS; order++)
+		job_check(!job_in_a_process(dead_rank_before_the_result, LIMIT_S));
 }
 
 /* ---- time ---- */
@@ -387,7 +419,7 @@ static void silent_for_ever(struct member *m)
 	if (m->rank) {
 		pthread_mutex_lock(&m->fallback->lock);
 		job.has_silence = true;
-		job_wait(m, other_has_ended);
+		job_wait(m, job_other_has_ended);
 		m->fallback->has_failed = true; /* so that the framework is not called */
 		pthread_mutex_unlock(&m->fallback->lock);
 	} else {
@@ -482,19 +514,6 @@ static void standstill_during_a_question(void)
 
 /* ---- a child ---- */
 
-/* A child of a rank waits until the pipe's other end is closed. */
-static void be_a_child(struct member *m, int fd)
-{
-	INCCL_OPTS(inccl_fallback_call, c, .collective = INCCL_BARRIER);
-	char byte;
-
-	job_check(inccl_fallback_run(m->fallback, &c) == -ECHILD);
-	job_check(!inccl_fallback_destroy(m->fallback));
-	while (read(fd, &byte, 1) < 0)
-		;
-	_exit(0);
-}
-
 static int child_pipe[2];
 static pid_t child;
 
@@ -509,11 +528,11 @@ static void die_with_a_child(struct member *m)
 		job_check(child >= 0);
 		if (!child) {
 			close(child_pipe[1]);
-			be_a_child(m, child_pipe[0]);
+			job_be_a_child(m, child_pipe[0]);
 		}
 		m->fallback->has_failed = true; /* so that the framework is not called */
 	} else {
-		job_wait(m, other_has_ended);
+		job_wait(m, job_other_has_ended);
 		at_ms = job_now_ms();
 		job_check(job_call(m, 0) == -ECONNRESET);
 		job_check(strstr(inccl_fallback_reason(m->fallback), "rank 1 is gone"));
@@ -535,23 +554,9 @@ static void child_of_a_dead_rank(void)
 	close(child_pipe[0]);
 }
 
-/* Runs a case in a process of its own, because a failed one cannot go on. */
 static void in_a_process(void **state)
 {
-	void (*run)(void) = (void (*)(void)) * state;
-	int status;
-	pid_t pid;
-
-	fflush(NULL);
-	pid = fork();
-	if (!pid) {
-		alarm(LIMIT_S);
-		run();
-		job_check_left();
-		exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(job_in_a_process((void (*)(void)) * state, LIMIT_S), 0);
 }
 
 #define CASE(f)                                         \
@@ -578,6 +583,7 @@ int main(void)
 		CASE(creation_in_vain),
 		CASE(result_of_another_size),
 		CASE(rank_that_has_failed),
+		CASE(dead_rank_is_asked_first),
 		CASE(silence_that_ends),
 		CASE(silence_without_end),
 		CASE(rank_that_is_late),
