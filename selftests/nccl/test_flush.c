@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,6 +303,30 @@ static void reads_denied(void **state)
 	flow_disconnect(&flow);
 }
 
+/* The READ gets no answer, and the device makes no new queue pair for another one, although its
+ * port works. So its data may be missing for good, and they do not count as complete when the comm
+ * has left the rail. */
+static void no_new_loop(void **state)
+{
+	struct flow flow = {.gpu = true};
+
+	flow_connect(&flow);
+	flow_until_standby(&flow, 1, 1);
+	until_unflushed(&flow);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, ENOMEM, UINT_MAX);
+	fake_verbs_faults(FLOW_RECEIVER(0), FAKE_VERBS_LOSE_READS_OUT);
+	flow.hold_flushes = false;
+	flow_until_logged(&flow, "a flush through fake2 has failed: ", 1);
+	fake_verbs_port(FLOW_SENDER(0), false);
+	flow_until_failover(&flow, 1);
+	until_given_up(&flow);
+	flow_until_failed(&flow);
+	fake_verbs_refuse(FAKE_VERBS_CREATE_QP, 0, 0);
+	fake_verbs_faults(FLOW_RECEIVER(0), 0);
+	fake_verbs_port(FLOW_SENDER(0), true);
+	flow_disconnect(&flow);
+}
+
 /* A flush of a complete receive, which begins in the next round of the comm. */
 static struct ha_flush *ask_for_flush(struct flow *flow)
 {
@@ -505,6 +530,7 @@ int main(int argc, char **argv)
 		COMM(reads_lost),
 		COMM(reads_lost_for_ever),
 		COMM(reads_denied),
+		COMM(no_new_loop),
 		COMM(completed_during_a_pause),
 		COMM(read_for_another_flush),
 		COMM(address_comes_back),
