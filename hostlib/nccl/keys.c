@@ -123,25 +123,6 @@ static int check(const struct ha_config *config, struct inc_err *err)
 	return 0;
 }
 
-int ha_config_read(struct ha_config *config, struct inc_err *err)
-{
-	const struct ha_setting *setting = ha_settings;
-	int64_t value;
-	int ret;
-
-#define NUMBER(type, member, ...)                  \
-	ret = read_number(setting++, &value, err); \
-	if (ret)                                   \
-		return ret;                        \
-	config->member = (type)value;
-	HA_NUMBERS(NUMBER)
-#undef NUMBER
-#define TEXT(member, name, text) config->member = read_text(name);
-	HA_TEXTS(TEXT)
-#undef TEXT
-	return check(config, err);
-}
-
 /* Whether libinccl accepts the number. -1 is the default of NCCL_IB_GID_INDEX, which libinccl has,
  * too. */
 static bool suits_libinccl(const char *key, int64_t number)
@@ -149,7 +130,8 @@ static bool suits_libinccl(const char *key, int64_t number)
 	return number >= 0 && (strcmp(key, "traffic_class") || inc_traffic_class_good(number));
 }
 
-void ha_config_verbs(char text[HA_VERBS_TEXT])
+/* Writes the settings of CollNet's queue pairs (keys.h). */
+static void write_verbs(char text[HA_VERBS_TEXT])
 {
 	static const struct {
 		const char *name, *key;
@@ -174,6 +156,26 @@ void ha_config_verbs(char text[HA_VERBS_TEXT])
 				snprintf(text + strlen(text), HA_VERBS_TEXT - strlen(text),
 					 ",%s=%lld", pairs[i].key, (long long)number);
 		}
+}
+
+int ha_config_read(struct ha_config *config, struct inc_err *err)
+{
+	const struct ha_setting *setting = ha_settings;
+	int64_t value;
+	int ret;
+
+#define NUMBER(type, member, ...)                  \
+	ret = read_number(setting++, &value, err); \
+	if (ret)                                   \
+		return ret;                        \
+	config->member = (type)value;
+	HA_NUMBERS(NUMBER)
+#undef NUMBER
+#define TEXT(member, name, text) config->member = read_text(name);
+	HA_TEXTS(TEXT)
+#undef TEXT
+	write_verbs(config->verbs);
+	return check(config, err);
 }
 
 bool ha_config_is_soft(const struct ha_config *config)

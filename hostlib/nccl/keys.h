@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Settings of the plugin: environment variables, which init reads once. Only ha_config_verbs()
- * reads some again, when CollNet connects. Each is defined only in the table below, and a test
- * compares docs/nccl.md with the table. If a value is invalid, init fails with an error that names
- * the variable.
+ * Settings of the plugin: environment variables, which init reads once. A variable that the program
+ * changes later has no effect, or the two ends of a connection could differ. Each is defined only
+ * in the table below, and a test compares docs/nccl.md with the table. If a value is invalid, init
+ * fails with an error that names the variable.
  */
 #ifndef HA_KEYS_H
 #define HA_KEYS_H
@@ -76,6 +76,8 @@
 	  "the number of the process, and with %h, the host's name, where hosts share the "     \
 	  "directory")
 
+#define HA_VERBS_TEXT 160
+
 struct ha_config {
 #define HA_NUMBER_(type, member, name, instead, unit, def, least, most, text) type member;
 #define HA_TEXT_(member, name, text)                                          const char *member;
@@ -83,6 +85,10 @@ struct ha_config {
 	HA_TEXTS(HA_TEXT_)
 #undef HA_NUMBER_
 #undef HA_TEXT_
+	/* The settings of queue pairs that the environment determines in the form of INCCL_VERBS,
+	 * such as ",traffic_class=96,pkey_index=1". CollNet's queue pairs have them, too. Each
+	 * begins with a comma. A traffic class that libinccl would reject is left out. */
+	char verbs[HA_VERBS_TEXT];
 };
 
 /* A row of the tables of settings, for programs that print the settings. */
@@ -105,12 +111,6 @@ int ha_config_read(struct ha_config *config, struct inc_err *err);
  * default. *text is not NULL then if NCCL's own variable has a value that the setting cannot have.
  * NCCL accepts more values, so this is no error. */
 const char *ha_setting_source(const struct ha_setting *setting, const char **text);
-
-/* Writes the settings of queue pairs that the environment determines in the form of INCCL_VERBS,
- * such as ",traffic_class=96,pkey_index=1". CollNet's queue pairs have them, too. Each begins with
- * a comma. A traffic class that libinccl would reject is left out. */
-#define HA_VERBS_TEXT 160
-void ha_config_verbs(char text[HA_VERBS_TEXT]);
 
 /* Whether HA_NCCL_TRANSPORT is soft: the devices are network interfaces. */
 bool ha_config_is_soft(const struct ha_config *config);

@@ -41,7 +41,7 @@ const char *ha_coll_device_name(unsigned int dev);
 int ha_coll_address(unsigned int dev, char *address, size_t size, struct inc_err *err);
 enum inccl_transport_kind ha_coll_transport(void);
 /* Writes the settings of a device's queue pairs for CollNet, in the form of INCCL_VERBS: the device
- * itself, and what the plugin's keys say (ha_config_verbs()). An interface has none: "". */
+ * itself, and what the plugin's keys have said at init (keys.h). An interface has none: "". */
 #define HA_COLL_VERBS_TEXT (HA_VERBS_TEXT + INC_RDMA_NAME_SIZE + 32)
 void ha_coll_verbs(unsigned int dev, char text[HA_COLL_VERBS_TEXT]);
 

@@ -67,15 +67,13 @@ enum inccl_transport_kind ha_coll_transport(void)
 void ha_coll_verbs(unsigned int dev, char text[HA_COLL_VERBS_TEXT])
 {
 	const struct ha_device *device;
-	char settings[HA_VERBS_TEXT];
 
 	find(dev, &device);
 	text[0] = '\0';
 	if (!device || !device->rail[0].device)
 		return;
-	ha_config_verbs(settings);
 	snprintf(text, HA_COLL_VERBS_TEXT, "device=%s,port=%u%s", ha_rail_name(&device->rail[0]),
-		 device->rail[0].port, settings);
+		 device->rail[0].port, ha_plugin_devices(ha_plugin_now())->config->verbs);
 }
 
 /* ---- properties ----------------------------------------------------------------------------- */
