@@ -253,6 +253,16 @@ class Lab:
                 return
         raise Failure(f"the GID is at {before} again and again")
 
+    @contextlib.contextmanager
+    def unanswered(self, host, peer, rail):
+        """The host does not know the peer's MAC address, and the peer answers no ARP request."""
+        with self.cut_for(peer, rail, "dark"):
+            batch("ip", [f"neigh delete {address(peer, rail)} dev {interface(host, rail)}"])
+            try:
+                yield
+            finally:
+                batch("ip", self.neighbours(host, rail))
+
     # --- packets -------------------------------------------------------------------------
 
     @contextlib.contextmanager

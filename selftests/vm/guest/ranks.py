@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ranks of ha-nccl-perf, one per host of halab, each with the plugin on its own two devices."""
+"""Ranks of ha-nccl-perf, one per host of halab, each with the plugin on its own two devices. As a program
+(`ranks.py`): many comms of one process, with both of their ends."""
 import contextlib
+import ctypes
 import json
 import os
 import re
 import signal
 import subprocess
 import tempfile
+import time
 
 import halab
 from halab import RAILS, sent_packets
@@ -157,3 +160,83 @@ class Ranks:
         expect(found["qp"] >= len(RAILS) and found["mr"], f"{rows}")
         found["fd"] = len(os.listdir(f"/proc/{self.processes[rank].pid}/fd"))
         return found
+
+
+# --- many comms of one process -----------------------------------------------------------------
+
+CROWD = os.path.abspath(__file__)
+COMMS, HANDLE_BYTES, PROPERTIES_BYTES = 32, 128, 256
+FIRST_S = 2  # for the first comm to be up before the others begin
+POLL_S = 0.001
+WRITE, IOCTL = "1", "16"  # system calls of x86-64, by which libibverbs modifies a queue pair
+NET_V8 = ("name init devices getProperties listen connect accept regMr regMrDmaBuf deregMr isend irecv iflush test closeSend "
+          "closeRecv closeListen getDeviceMr irecvConsumed").split()
+INT, POINTER = ctypes.c_int, ctypes.c_void_p
+
+
+class Comm:
+    """A comm of one process, which is its own peer."""
+
+    def __init__(self, call, dev, handle, listener):
+        self.call, self.dev, self.listener = call, dev, listener
+        self.handle = ctypes.create_string_buffer(handle.raw, HANDLE_BYTES)  # connect writes to it
+        self.send, self.receive, self.device = POINTER(), POINTER(), POINTER()
+
+    def is_up(self):
+        if not self.send:
+            self.call("connect", INT(self.dev), self.handle, ctypes.byref(self.send), ctypes.byref(self.device))
+        if not self.receive:
+            self.call("accept", self.listener, ctypes.byref(self.receive), ctypes.byref(self.device))
+        return bool(self.send and self.receive)
+
+
+def waits():
+    """The threads of this process that wait in a system call for a device, each with the number of its waits so far."""
+    found = set()
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/syscall", encoding="ascii") as call, \
+                open(f"/proc/self/task/{thread}/status", encoding="ascii") as status:
+            if call.read().split()[0] in (WRITE, IOCTL):
+                found.add((thread, re.search(r"^voluntary_ctxt_switches:\s*(\d+)$", status.read(), re.M)[1]))
+    return found
+
+
+def crowd():
+    """A comm of host 0 to host 2, and beside it the others to host 1, one after the other. Prints how long each has taken,
+    how many were connected during a single wait of another thread, and whether the first one was up before and after them."""
+    table = (POINTER * len(NET_V8)).in_dll(ctypes.CDLL(PLUGIN), "ncclNetPlugin_v8")
+    n, properties, numbers, seconds, within = INT(), ctypes.create_string_buffer(PROPERTIES_BYTES), {}, [], 0
+
+    def call(name, *args):
+        code = ctypes.CFUNCTYPE(INT, *(type(a) if isinstance(a, INT) else POINTER for a in args))(table[NET_V8.index(name)])(*args)
+        expect(code == 0, f"{name}: {code}")
+
+    def listen(host):
+        handle, listener = ctypes.create_string_buffer(HANDLE_BYTES), POINTER()
+        call("listen", INT(numbers[halab.device(host, "a")]), handle, ctypes.byref(listener))
+        return numbers[halab.device(0, "a")], handle, listener
+
+    call("init", None)
+    call("devices", ctypes.byref(n))
+    for dev in range(n.value):
+        call("getProperties", INT(dev), properties)
+        numbers[ctypes.cast(properties, ctypes.POINTER(ctypes.c_char_p))[0].decode()] = dev
+    first, at = Comm(call, *listen(2)), listen(1)
+    watch = libtest.stopwatch()
+    while not first.is_up() and watch() < FIRST_S:
+        time.sleep(POLL_S)
+    was_up = first.is_up()
+    for _ in range(COMMS - 1):
+        before, watch, other = waits(), libtest.stopwatch(), Comm(call, *at)
+        while not other.is_up():
+            first.is_up()
+            time.sleep(POLL_S)
+            expect(watch() < 60, f"{len(seconds)} comms are up")
+        seconds.append(watch())
+        within += bool(before & waits())
+    print(json.dumps({"seconds": seconds, "within": within, "first": [was_up, first.is_up()]}), flush=True)
+    os._exit(0)  # a step in the kernel may still wait
+
+
+if __name__ == "__main__":
+    crowd()
