@@ -54,7 +54,7 @@ check: ## in two minutes, before each commit: format, rules of the house, units,
 	$(Q)selftests/run --jobs $(TEST_JOBS) --size check
 
 test: ## every promise of the README, on this machine and in a virtual one
-	$(Q)scripts/install-deps gcc
+	$(Q)scripts/install-deps gcc judges
 	$(Q)$(MAKE) --no-print-directory deps-vm $(WITHOUT_CLANG)
 	$(Q)$(MAKE) $(BUILD_OPTIONS) tests
 	$(Q)selftests/run --jobs $(TEST_JOBS)
