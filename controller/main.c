@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <arpa/inet.h>
-#include "lib/net/check.h"
+#include "lib/base/addr.h"
 #include "lib/net/hostport.h"
 #include "lib/net/listen.h"
 #include "lib/net/loop.h"

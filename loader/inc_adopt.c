@@ -192,10 +192,10 @@ static void describe_conn(const struct inc_switch *sw, const struct inc_comm_cfg
 		.has_ranks = !(c->flags & INC_CONN_F_UP) &&
 			     (c->flags & INC_CONN_F_SWITCH || c->ranks > 1),
 		.is_machine = !(c->flags & INC_CONN_F_SWITCH) && c->ranks > 1,
-		.own = c->own,
+		.own = inc_rc_end_of(&c->own),
 		.has_own_mac = c->flags & INC_CONN_F_OWN_MAC,
 		.has_own_psn = true,
-		.peer = c->peer,
+		.peer = inc_rc_end_of(&c->peer),
 		.has_peer_mac = c->flags & INC_CONN_F_FIXED_MAC,
 		.has_peer_psn = true,
 		.pkey = c->pkey,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <net/if.h>
+#include "lib/base/addr.h"
 #include "lib/net/netdev.h"
 #include "lib/proto/frame.h"
 #include "lib/proto/roce.h"
@@ -102,7 +103,16 @@ static int check_ranks(const struct inc_comm_conf *conf, const struct inc_conn_c
 static int check_conn(const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
 		      struct inc_err *err)
 {
-	if (!inc_addr_unicast(ntohl(c->peer.ip)) || !inc_addr_unicast(ntohl(c->own.ip)))
+	char ip[INC_ADDR_TEXT];
+
+	if (!inc_addr_is_ipv4(c->own.ip) || !inc_addr_is_ipv4(c->peer.ip))
+		return refuse(
+			conf, c, err,
+			"port %s: %s is an IPv6 address, and passthrough mode reduces IPv4 "
+			"alone: use mode termination",
+			c->port,
+			inc_addr_text(inc_addr_is_ipv4(c->peer.ip) ? c->own.ip : c->peer.ip, ip));
+	if (!inc_addr_is_host(c->peer.ip) || !inc_addr_is_host(c->own.ip))
 		return refuse(conf, c, err, "addresses must be unicast");
 	if (c->peer.qpn < INC_MIN_QPN || c->peer.qpn > INC_MAX_QPN || c->own.qpn < INC_MIN_QPN ||
 	    c->own.qpn > INC_MAX_QPN)
@@ -246,8 +256,8 @@ static int plan_conn(const struct inc_switch *sw, const struct inc_comm_conf *co
 		.ifindex = ifindex_of(sw, c->port),
 		.tag = (port ? port->vlan : 0) |
 		       (c->verbs.has_sl ? c->verbs.sl << INC_TAG_PCP_SHIFT : 0),
-		.own = c->own,
-		.peer = c->peer,
+		.own = inc_xdp_end_of(&c->own),
+		.peer = inc_xdp_end_of(&c->peer),
 		.pkey = c->pkey,
 		.flags = (c->udp_csum ? INC_CONN_F_UDP_CSUM : 0) |
 			 (c->has_peer_mac ? INC_CONN_F_FIXED_MAC : 0) |

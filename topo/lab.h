@@ -13,8 +13,10 @@
 #include <sys/types.h>
 #include <netinet/in.h>
 #include <jansson.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
+#include "lib/proto/roce.h"
 
 #define LAB_DIR     "/run/inc-lab"
 #define LAB_PIN_DIR "/sys/fs/bpf/inc"
@@ -41,10 +43,10 @@ struct lab_node {
 	char name[LAB_NODE_MAX]; /* name of the node: controller, h0, s0, b0; for a wire h0-s0 */
 	enum lab_role role;
 	char netns[LAB_NS_MAX];
-	struct in_addr mgmt; /* management address 10.99.0.x; bridges and wires have none */
-	struct in_addr addr; /* address of a host's (first) data port */
-	bool has_rails;      /* the host has several data ports */
-	int rank;            /* position of a host in the topology file */
+	struct in_addr mgmt;  /* management address 10.99.0.x; bridges and wires have none */
+	struct inc_addr addr; /* address of a host's (first) data port */
+	bool has_rails;       /* the host has several data ports */
+	int rank;             /* position of a host in the topology file */
 	/* mode of a switch in the topology file, known only while the lab is made; NULL: the file
 	 * has none */
 	const char *mode;
@@ -67,7 +69,7 @@ struct lab_end {
 	int node;        /* the node at this end of the cable: index into lab.nodes */
 	char ifname[16]; /* interface with the address; in a VLAN, a device on the cable's end */
 	char device[16]; /* the cable's end itself */
-	struct in_addr ip;
+	struct inc_addr ip;
 	char mac[18];
 };
 

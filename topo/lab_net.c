@@ -129,13 +129,13 @@ static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 	return ret;
 }
 
-static const char *ip_text(struct in_addr a)
+static const char *ip_text(struct inc_addr a)
 {
 	/* four buffers in turn, because one fprintf() prints four texts at most */
-	static char text[4][INET_ADDRSTRLEN];
+	static char text[4][INC_ADDR_TEXT];
 	static unsigned int i;
 
-	return inet_ntop(AF_INET, &a, text[i++ % 4], INET_ADDRSTRLEN);
+	return inc_addr_text(a, text[i++ % 4]);
 }
 
 static int write_file(const char *path, const char *value)
@@ -283,7 +283,6 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 		const struct lab_link *l = &lab->links[i];
 		const unsigned int seg = segment(lab, i);
 		const struct lab_end *first = via[nearer_node(l, via, queue, tail)];
-		struct in_addr net;
 
 		/* of the cables of a bridge only the first one gets a route, because all are in the
 		 * same subnet */
@@ -293,8 +292,11 @@ static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
 		}
 		if (!first || is_in(lab, from, seg))
 			continue;
-		net.s_addr = l->end[0].ip.s_addr & htonl(~0u << (32 - l->prefix));
-		fprintf(f, "route add %s/%u via %s\n", ip_text(net), l->prefix, ip_text(first->ip));
+		/* a router must have the family of the network that it leads to */
+		if (inc_addr_is_ipv4(l->end[0].ip) == inc_addr_is_ipv4(first->ip))
+			fprintf(f, "route add %s/%u via %s\n",
+				ip_text(inc_addr_network(l->end[0].ip, l->prefix)), l->prefix,
+				ip_text(first->ip));
 	}
 }
 
@@ -307,8 +309,11 @@ static void write_end(const struct lab *lab, unsigned int link, const struct lab
 	if (lab->links[link].vlan)
 		fprintf(f, "link set dev %s up\nlink add link %s name %s type vlan id %u\n",
 			end->device, end->device, end->ifname, lab->links[link].vlan);
-	fprintf(f, "addr add %s/%u dev %s\nlink set dev %s up\n", ip_text(end->ip),
-		lab->links[link].prefix, end->ifname, end->ifname);
+	/* no other node has the address, so the kernel need not look for duplicates for a
+	 * second */
+	fprintf(f, "addr add %s/%u dev %s%s\nlink set dev %s up\n", ip_text(end->ip),
+		lab->links[link].prefix, end->ifname, inc_addr_is_ipv4(end->ip) ? "" : " nodad",
+		end->ifname);
 	for (unsigned int i = 0; i < lab->n_links; i++) {
 		for (int e = 0; e < 2 && segment(lab, i) == seg; e++) {
 			const struct lab_end *to = &lab->links[i].end[e];
@@ -336,6 +341,18 @@ static void write_ends(const struct lab *lab, unsigned int node, FILE *f)
 	}
 }
 
+/* Whether a cable of the node has an IPv6 address there. */
+static bool has_ipv6(const struct lab *lab, unsigned int node)
+{
+	for (unsigned int i = 0; i < 2 * lab->n_links; i++) {
+		const struct lab_end *end = &lab->links[i / 2].end[i % 2];
+
+		if (end->node == (int)node && inc_addr_given(end->ip) && !inc_addr_is_ipv4(end->ip))
+			return true;
+	}
+	return false;
+}
+
 static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err)
 {
 	const struct lab_node *node = &lab->nodes[i];
@@ -345,11 +362,16 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	old = lab_enter(node->netns);
 	if (old < 0)
 		return inc_err_set(err, -old, "namespace %s: %s", node->netns, strerror(-old));
-	/* the lab uses IPv4 only, because IPv6's neighbour discovery would disturb the counters */
-	write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
-	write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
-	if (node->role == LAB_SWITCH)
+	/* a node without IPv6 addresses has no IPv6, because its neighbour discovery would disturb
+	 * the counters */
+	if (!has_ipv6(lab, i)) {
+		write_file("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+		write_file("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+	}
+	if (node->role == LAB_SWITCH) {
 		write_file("/proc/sys/net/ipv4/ip_forward", "1");
+		write_file("/proc/sys/net/ipv6/conf/all/forwarding", "1");
+	}
 	/* Until the controller listens, inc-lab tries to connect to it from here. If the kernel
 	 * chose the controller's port as the source, the socket would be connected to itself, and
 	 * the controller could not listen. */
@@ -363,7 +385,7 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	fprintf(b.f, "link set lo up\n");
 	if (node->role == LAB_CONTROLLER) {
 		fprintf(b.f, "link add br0 type bridge\nlink set br0 up\naddr add %s/24 dev br0\n",
-			ip_text(node->mgmt));
+			ip_text(inc_addr_of_in(node->mgmt)));
 		for (unsigned int n = 0; n < lab->n_nodes; n++)
 			if (lab->nodes[n].role == LAB_HOST || lab->nodes[n].role == LAB_SWITCH)
 				fprintf(b.f, "link set n%u master br0 up\n", n);
@@ -372,7 +394,8 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	} else if (node->role == LAB_BRIDGE) {
 		fprintf(b.f, "link add br0 type bridge\nlink set br0 up\n");
 	} else {
-		fprintf(b.f, "addr add %s/24 dev mgmt0\nlink set mgmt0 up\n", ip_text(node->mgmt));
+		fprintf(b.f, "addr add %s/24 dev mgmt0\nlink set mgmt0 up\n",
+			ip_text(inc_addr_of_in(node->mgmt)));
 	}
 	write_ends(lab, i, b.f);
 	if (node->role == LAB_HOST || node->role == LAB_SWITCH)

@@ -73,7 +73,7 @@ static void extend_path(void)
 void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, int size,
 		 const char *job)
 {
-	char text[PATH_MAX], addr[INET_ADDRSTRLEN];
+	char text[PATH_MAX], addr[INC_ADDR_TEXT];
 
 	inet_ntop(AF_INET, &lab->nodes[0].mgmt, addr, sizeof(addr));
 	setenv("INCCL_CONTROLLER", addr, 1);
@@ -87,7 +87,7 @@ void lab_set_env(const struct lab *lab, const struct lab_node *host, int rank, i
 	extend_path();
 	if (!host)
 		return;
-	inet_ntop(AF_INET, &host->addr, addr, sizeof(addr));
+	inc_addr_text(host->addr, addr);
 	/* a rank that is given an address uses no other NIC of its host */
 	if (host->has_rails)
 		unsetenv("INCCL_ADDR");
@@ -176,14 +176,14 @@ int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const arg
 	      struct inc_err *err)
 {
 	const struct lab_node *node = NULL;
-	char addr[INET_ADDRSTRLEN], text[64 << 10];
+	char addr[INC_ADDR_TEXT], text[64 << 10];
 	size_t n = 0;
 	int ret;
 
 	for (unsigned int i = 0; i < lab->n_nodes && !node; i++)
 		if (lab->nodes[i].role == LAB_HOST &&
 		    (!strcmp(lab->nodes[i].name, host) ||
-		     !strcmp(inet_ntop(AF_INET, &lab->nodes[i].addr, addr, sizeof(addr)), host)))
+		     !strcmp(inc_addr_text(lab->nodes[i].addr, addr), host)))
 			node = &lab->nodes[i];
 	if (!node)
 		return inc_err_set(err, ENOENT, "lab %s has no host %s (see inc-lab status)",
@@ -240,7 +240,7 @@ static void add_variable(struct words *w, bool mpich, const char *variable)
 static void list_hosts(struct words *w, const struct lab *lab, const struct lab_mpi_options *o)
 {
 	unsigned int left = o->ranks;
-	char addr[INET_ADDRSTRLEN];
+	char addr[INC_ADDR_TEXT];
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < lab->n_nodes && left; i++) {
@@ -248,9 +248,8 @@ static void list_hosts(struct words *w, const struct lab *lab, const struct lab_
 
 		if (lab->nodes[i].role != LAB_HOST)
 			continue;
-		inet_ntop(AF_INET, &lab->nodes[i].addr, addr, sizeof(addr));
-		n += snprintf(w->hosts + n, sizeof(w->hosts) - n, "%s%s:%u", n ? "," : "", addr,
-			      here);
+		n += snprintf(w->hosts + n, sizeof(w->hosts) - n, "%s%s:%u", n ? "," : "",
+			      inc_addr_text(lab->nodes[i].addr, addr), here);
 		left -= here;
 	}
 }

@@ -84,13 +84,12 @@ struct lab_node *lab_find(struct lab *lab, const char *name)
 	return NULL;
 }
 
-static void set_addr(json_t *o, const char *key, struct in_addr addr)
+static void set_addr(json_t *o, const char *key, struct inc_addr addr)
 {
-	char text[INET_ADDRSTRLEN];
+	char text[INC_ADDR_TEXT];
 
-	if (addr.s_addr)
-		json_object_set_new(o, key,
-				    json_string(inet_ntop(AF_INET, &addr, text, sizeof(text))));
+	if (inc_addr_given(addr))
+		json_object_set_new(o, key, json_string(inc_addr_text(addr, text)));
 }
 
 json_t *lab_to_json(const struct lab *lab)
@@ -109,7 +108,7 @@ json_t *lab_to_json(const struct lab *lab)
 		json_object_set_new(o, "name", json_string(node->name));
 		json_object_set_new(o, "role", json_string(lab_role_names[node->role]));
 		json_object_set_new(o, "netns", json_string(node->netns));
-		set_addr(o, "mgmt", node->mgmt);
+		set_addr(o, "mgmt", inc_addr_of_in(node->mgmt));
 		set_addr(o, "addr", node->addr);
 		if (node->role == LAB_HOST)
 			json_object_set_new(o, "rank", json_integer(node->rank));
@@ -334,7 +333,7 @@ static int node_from_json(struct lab_node *node, json_t *o)
 	for (r = 0; r < LAB_ROLES && strcmp(role, lab_role_names[r]); r++)
 		;
 	if (r == LAB_ROLES || (mgmt && inet_pton(AF_INET, mgmt, &node->mgmt) != 1) ||
-	    (addr && inet_pton(AF_INET, addr, &node->addr) != 1))
+	    (addr && inc_addr_parse(addr, &node->addr)))
 		return -EINVAL;
 	node->role = r;
 	strcpy(node->name, name);

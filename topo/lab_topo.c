@@ -113,7 +113,6 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 	int ret;
 
 	link->wire = -1;
-	link->prefix = topo->prefix;
 	link->mtu = from->mtu;
 	link->vlan = vlan_of(topo, from);
 	for (int e = 0; e < 2; e++) {
@@ -122,6 +121,7 @@ static int add_link(struct lab *lab, const struct inc_topology *topo,
 		if (ret)
 			return ret;
 	}
+	link->prefix = inc_topology_prefix(topo, link->end[0].ip);
 	if (link->vlan && from->has_wire)
 		return inc_err_set(err, EOPNOTSUPP, "a wire does not forward the tags of VLAN %u",
 				   link->vlan);

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include "lib/base/opt.h"
 #include "lib/base/stdout.h"
-#include "lib/net/check.h"
+#include "lib/net/hostport.h"
+#include "lib/net/netdev.h"
 #include "topo/wire_priv.h"
 
 #define ASK_TRIES 10

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include "lib/base/clock.h"
 #include "lib/proto/desc.h"
@@ -197,13 +196,12 @@ bool inc_delivery_look(struct inc_delivery *d, const struct inc_delivery_seen *s
 }
 
 void inc_delivery_text(char *text, size_t size, const struct inc_delivery *d, const char *who,
-		       uint32_t ip, uint64_t now_ns)
+		       struct inc_addr ip, uint64_t now_ns)
 {
-	const struct in_addr addr = {.s_addr = ip};
 	const uint64_t timeouts = d->since.timeouts - d->first.timeouts;
-	char name[INC_PEER_TEXT + INET_ADDRSTRLEN + 3], peer[INET_ADDRSTRLEN];
+	char name[INC_PEER_TEXT + INC_ADDR_TEXT + 3], peer[INC_ADDR_TEXT];
 
-	snprintf(name, sizeof(name), "%s (%s)", who, inet_ntop(AF_INET, &addr, peer, sizeof(peer)));
+	snprintf(name, sizeof(name), "%s (%s)", who, inc_addr_text(ip, peer));
 	if (d->loss == INC_LOSS_ONCE)
 		snprintf(text, size, "%s receives what is sent to it only when that is sent again",
 			 name);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "lib/base/addr.h"
 
 /* Time without an acknowledgement after which a peer that owes one is reported as unresponsive. */
 #define INC_UNRESPONSIVE_S 10ull
@@ -83,8 +84,8 @@ bool inc_delivery_look(struct inc_delivery *d, const struct inc_delivery_seen *s
  * if the last report of a loss is so recent that this one must wait. */
 bool inc_delivery_lost(struct inc_delivery *d, enum inc_loss loss, uint64_t now_ns);
 /* Writes what has been found, as "rank 1 (10.0.0.1) receives ...". who: the peer's name. ip: its
- * address, in network order. */
+ * address. */
 void inc_delivery_text(char *text, size_t size, const struct inc_delivery *d, const char *who,
-		       uint32_t ip, uint64_t now_ns);
+		       struct inc_addr ip, uint64_t now_ns);
 
 #endif

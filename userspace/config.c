@@ -170,8 +170,8 @@ static int read_comms(const struct inc_yaml_node *sw, uint32_t mode, struct inc_
 
 static bool same_queue_pair(const struct inc_conn_conf *a, const struct inc_conn_conf *b)
 {
-	return a->peer.ip == b->peer.ip && a->own.ip == b->own.ip && a->own.qpn &&
-	       a->own.qpn == b->own.qpn;
+	return inc_addr_same(a->peer.ip, b->peer.ip) && inc_addr_same(a->own.ip, b->own.ip) &&
+	       a->own.qpn && a->own.qpn == b->own.qpn;
 }
 
 static int check_unique(const struct inc_yaml_node *node, const struct inc_switch_conf *conf,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 #include "lib/base/log.h"
+#include "lib/net/netdev.h"
 #include "userspace/config.h"
 
 void inc_absent_count(struct inc_absent *absent, const struct inc_yaml_node *map)
@@ -55,22 +54,13 @@ void inc_absent_log(const struct inc_absent *absent, const char *path,
 
 int inc_default_port(const struct inc_yaml_node *node, struct inc_conn_conf *c, struct inc_err *err)
 {
-	char text[INET_ADDRSTRLEN];
-	struct ifaddrs *list, *a;
+	char text[INC_ADDR_TEXT];
+	const int ret = inc_interface_with(c->own.ip, c->port);
 
-	if (getifaddrs(&list))
-		return inc_err_set(err, errno, "the interfaces cannot be listed: %s",
-				   strerror(errno));
-	for (a = list; a; a = a->ifa_next) {
-		if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET ||
-		    ((struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr != c->own.ip)
-			continue;
-		snprintf(c->port, sizeof(c->port), "%s", a->ifa_name);
-		break;
-	}
-	freeifaddrs(list);
-	if (*c->port)
-		return 0;
-	return inc_yaml_error(node, err, "'own_name' is missing, and no interface here has %s",
-			      inet_ntop(AF_INET, &c->own.ip, text, sizeof(text)));
+	if (ret == -EADDRNOTAVAIL)
+		return inc_yaml_error(node, err,
+				      "'own_name' is missing, and no interface here has %s",
+				      inc_addr_text(c->own.ip, text));
+	return ret ? inc_err_set(err, -ret, "the interfaces cannot be listed: %s", strerror(-ret))
+		   : 0;
 }

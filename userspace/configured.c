@@ -23,9 +23,10 @@ struct inc_configured {
 	/* A peer may have sent nothing yet, so the kernel is asked whether it answers ARP
 	 * requests. */
 	bool awaits_peers;
-	/* address of the first peer that the kernel did not know when it was last asked; 0: none */
-	uint32_t asked_ip;
-	uint32_t silent_ip;           /* address of a peer that does not answer; 0: there is none */
+	/* address of the first peer that the kernel did not know when it was last asked; zeros:
+	 * there is none */
+	struct inc_addr asked_ip;
+	struct inc_addr silent_ip;    /* address of a peer that does not answer, likewise */
 	char silent[INC_PORT_REASON]; /* a text that names that peer */
 	const struct inc_engine_port *silent_port; /* the port that leads to it */
 	const struct inc_engine_port *seen_port;   /* another one, at which it is seen; or NULL */
@@ -41,7 +42,8 @@ struct inc_configured {
 /* The answers of the kernel in one look. Many communicators have the same peers. */
 struct asked {
 	struct {
-		uint32_t ifindex, ip;
+		uint32_t ifindex;
+		struct inc_addr ip;
 		enum inc_neighbour_answer answer;
 	} peer[ASK_PEERS];
 	uint32_t n;
@@ -75,25 +77,24 @@ look(const struct inc_daemon *d, const struct inc_comm_conf *conf, char lacks[IN
 
 /* Asks the kernel for a peer, once in a look, and makes the kernel ask that peer if necessary.
  * Returns false if the look has asked for enough peers. */
-static bool ask_kernel(struct asked *asked, uint32_t ifindex, uint32_t ip,
+static bool ask_kernel(struct asked *asked, uint32_t ifindex, struct inc_addr ip,
 		       enum inc_neighbour_answer *answer)
 {
-	const struct in_addr addr = {.s_addr = ip};
 	uint32_t i;
 
 	for (i = 0; i < asked->n; i++)
-		if (asked->peer[i].ifindex == ifindex && asked->peer[i].ip == ip)
+		if (asked->peer[i].ifindex == ifindex && inc_addr_same(asked->peer[i].ip, ip))
 			break;
 	if (i == ASK_PEERS)
 		return false;
 	if (i == asked->n) {
 		asked->peer[i].ifindex = ifindex;
 		asked->peer[i].ip = ip;
-		asked->peer[i].answer = inc_neighbour_answer(ifindex, addr);
+		asked->peer[i].answer = inc_neighbour_answer(ifindex, ip);
 		asked->n++;
 		if (asked->peer[i].answer == INC_NEIGHBOUR_UNKNOWN ||
 		    asked->peer[i].answer == INC_NEIGHBOUR_SILENT)
-			inc_neighbour_provoke(ifindex, addr);
+			inc_neighbour_provoke(ifindex, ip);
 	}
 	*answer = asked->peer[i].answer;
 	return true;
@@ -119,9 +120,8 @@ static bool has_others(const struct asked *asked, const struct inc_neighbour *en
  * exchanged. was: the result of the last look. Returns NULL if there is none. */
 static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct asked *asked,
 					     const struct inc_engine_port *except,
-					     const struct inc_engine_port *was, uint32_t ip)
+					     const struct inc_engine_port *was, struct inc_addr ip)
 {
-	const struct in_addr addr = {.s_addr = ip};
 	uint32_t p;
 	int i;
 
@@ -136,13 +136,14 @@ static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct 
 		for (i = 0; i < asked->n_table; i++) {
 			const struct inc_neighbour *entry = &asked->table[i];
 
-			if (entry->ifindex != port->ifindex || entry->ip.s_addr != ip ||
+			if (entry->ifindex != port->ifindex ||
+			    !inc_addr_same(inc_addr_of_in(entry->ip), ip) ||
 			    has_others(asked, entry))
 				continue;
 			/* The kernel asks an old entry's owner, and forgets the entry if it is
 			 * gone. Until then the last look's result stays. */
 			if (entry->stale)
-				inc_neighbour_provoke(port->ifindex, addr);
+				inc_neighbour_provoke(port->ifindex, ip);
 			if (!entry->stale || port == was)
 				return port;
 		}
@@ -159,13 +160,15 @@ static const struct inc_engine_port *seen_at(const struct inc_daemon *d, struct 
 static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *c,
 			     struct asked *asked)
 {
-	char ip[INET_ADDRSTRLEN], who[INC_PEER_TEXT] = "the parent";
+	char ip[INC_ADDR_TEXT], who[INC_PEER_TEXT] = "the parent";
 	enum inc_neighbour_answer answer;
 	const struct inc_engine_port *port, *other;
 	struct inc_engine_conn conn;
 	struct inc_comm_at at;
-	uint32_t i, first_ip = 0;
+	struct inc_addr first_ip = {};
 	bool silent = false;
+	const char *how;
+	uint32_t i;
 
 	c->awaits_peers = false;
 	if (!inc_daemon_find_comm(d, c->conf.communicator, &at))
@@ -182,31 +185,35 @@ static void find_silent_peer(const struct inc_daemon *d, struct inc_configured *
 		if (answer == INC_NEIGHBOUR_KNOWN)
 			continue;
 		c->awaits_peers = true;
-		first_ip = first_ip ?: conn.peer.ip;
-		silent = (answer == INC_NEIGHBOUR_SILENT && c->asked_ip == conn.peer.ip) ||
-			 (answer == INC_NEIGHBOUR_ASKED && c->silent_ip == conn.peer.ip);
+		if (!inc_addr_given(first_ip))
+			first_ip = conn.peer.ip;
+		silent = (answer == INC_NEIGHBOUR_SILENT &&
+			  inc_addr_same(c->asked_ip, conn.peer.ip)) ||
+			 (answer == INC_NEIGHBOUR_ASKED &&
+			  inc_addr_same(c->silent_ip, conn.peer.ip));
 	}
 	c->asked_ip = first_ip;
-	if (!silent || c->silent_ip != conn.peer.ip)
+	if (!silent || !inc_addr_same(c->silent_ip, conn.peer.ip))
 		c->seen_port = NULL;
-	c->silent_ip = silent ? conn.peer.ip : 0;
+	c->silent_ip = silent ? conn.peer.ip : (struct inc_addr){};
 	if (!silent)
 		return;
 	if (!conn.up)
 		snprintf(who, sizeof(who), "rank %u", conn.rank);
 	c->silent_port = port;
-	inet_ntop(AF_INET, &conn.peer.ip, ip, sizeof(ip));
+	inc_addr_text(conn.peer.ip, ip);
+	how = inc_addr_is_ipv4(conn.peer.ip) ? "ARP requests" : "neighbour solicitations";
 	other = c->seen_port = seen_at(d, asked, port, c->seen_port, conn.peer.ip);
 	if (other)
 		snprintf(c->silent, sizeof(c->silent),
-			 "port %s: %s (%s) does not answer ARP requests, and is seen at port %s: "
+			 "port %s: %s (%s) does not answer %s, and is seen at port %s: "
 			 "exchange the cables of %s and %s, or correct the topology",
-			 port->name, who, ip, other->name, port->name, other->name);
+			 port->name, who, ip, how, other->name, port->name, other->name);
 	else
 		snprintf(c->silent, sizeof(c->silent),
-			 "port %s: %s (%s) does not answer ARP requests: is it up, behind this "
+			 "port %s: %s (%s) does not answer %s: is it up, behind this "
 			 "port, and has it this address? (ip neigh show dev %s)",
-			 port->name, who, ip, port->name);
+			 port->name, who, ip, how, port->name);
 }
 
 int inc_configured_add(struct inc_daemon *d, const struct inc_comm_conf *conf)
@@ -257,7 +264,7 @@ static void report(struct inc_daemon *d, struct inc_configured *c)
 	char lacks[INC_PORT_REASON];
 
 	c->lacking = look(d, &c->conf, lacks);
-	if (!c->lacking && c->silent_ip) {
+	if (!c->lacking && inc_addr_given(c->silent_ip)) {
 		memcpy(lacks, c->silent, sizeof(lacks));
 		c->lacking = c->silent_port;
 	}

@@ -27,6 +27,7 @@
 #include "lib/proto/rc_end.h"
 #include "loader/inc_limits.h"
 #include "userspace/call.h"
+#include "lib/proto/roce.h"
 
 struct inc_options;
 struct inc_settings;
@@ -102,7 +103,7 @@ struct inc_engine_port {
 	/* why the port is not up, and how to repair that; "": the port is up */
 	char reason[INC_PORT_REASON];
 	unsigned int mtu;          /* 0: not known */
-	struct in_addr ip;         /* first IPv4 address of the interface; 0: none */
+	struct inc_addr ip;        /* address of the interface (inc_interface_first_address()) */
 	uint64_t no_carrier_at_ns; /* time when the port lost its carrier; 0: it has one, or is down
 				    */
 	bool lacks_carrier;        /* it has had none for so long that it lacks one */

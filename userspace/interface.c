@@ -48,12 +48,7 @@ static bool is_ipv4(const struct ifaddrs *a)
 	return a->ifa_addr && a->ifa_addr->sa_family == AF_INET;
 }
 
-static struct in_addr ipv4_of(const struct ifaddrs *a)
-{
-	return ((const struct sockaddr_in *)a->ifa_addr)->sin_addr;
-}
-
-int inc_interface_addresses(struct in_addr **out)
+int inc_interface_addresses(struct inc_addr **out)
 {
 	struct ifaddrs *list, *a;
 	int n = 0, ret;
@@ -62,33 +57,42 @@ int inc_interface_addresses(struct in_addr **out)
 	if (getifaddrs(&list))
 		return -errno;
 	for (a = list; a; a = a->ifa_next)
-		n += is_ipv4(a);
+		n++;
 	*out = calloc(n + 1, sizeof(**out));
+	for (a = list, n = 0; *out && a; a = a->ifa_next) {
+		(*out)[n] = inc_addr_of_sockaddr(a->ifa_addr);
+		n += inc_addr_given((*out)[n]);
+	}
 	ret = *out ? n : -ENOMEM;
-	for (a = list, n = 0; *out && a; a = a->ifa_next)
-		if (is_ipv4(a))
-			(*out)[n++] = ipv4_of(a);
 	freeifaddrs(list);
 	return ret;
 }
 
-struct in_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs)
+struct inc_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs)
 {
-	for (; addrs; addrs = addrs->ifa_next)
-		if (is_ipv4(addrs) && !strcmp(addrs->ifa_name, ifname))
-			return ipv4_of(addrs);
-	return (struct in_addr){};
+	struct inc_addr first = {}, ip;
+
+	for (; addrs; addrs = addrs->ifa_next) {
+		ip = inc_addr_of_sockaddr(addrs->ifa_addr);
+		if (strcmp(addrs->ifa_name, ifname) != 0 || !inc_addr_given(ip))
+			continue;
+		if (inc_addr_is_ipv4(ip))
+			return ip;
+		if (!inc_addr_given(first) && inc_addr_is_host(ip))
+			first = ip;
+	}
+	return first;
 }
 
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 {
-	const struct in_addr own = inc_interface_first_address(ifname, addrs);
-	char ip[INET_ADDRSTRLEN] = "", mac[18] = "";
+	const struct inc_addr own = inc_interface_first_address(ifname, addrs);
+	char ip[INC_ADDR_TEXT] = "", mac[18] = "";
 	uint8_t m[6] = {0};
 	bool there = false;
 
-	if (own.s_addr)
-		inet_ntop(AF_INET, &own, ip, sizeof(ip));
+	if (inc_addr_given(own))
+		inc_addr_text(own, ip);
 	for (; addrs; addrs = addrs->ifa_next) {
 		if (strcmp(addrs->ifa_name, ifname))
 			continue;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <jansson.h>
-#include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/metric/metric.h"
 #include "lib/net/netdev.h"
 
@@ -26,7 +26,7 @@ struct inc_interface_stats {
  * interface. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out);
 
-/* Returns a JSON object that describes an interface as in "hello": name, IPv4 address ("" for
+/* Returns a JSON object that describes an interface as in "hello": name, address ("" for
  * none), MAC address and MTU. addrs: the list of getifaddrs(). If it lacks the interface, the MAC
  * address is "" and the MTU 0. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
@@ -34,8 +34,9 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
  * address. addrs: the list of getifaddrs(). */
 unsigned int inc_interface_prefix(const char *ifname, const struct ifaddrs *addrs);
 
-/* Returns the interface's first IPv4 address; 0: it has none. addrs: the list of getifaddrs() */
-struct in_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs);
+/* Returns the interface's first IPv4 address, otherwise its first IPv6 address that is not
+ * link-local; zeros: it has none. addrs: the list of getifaddrs() */
+struct inc_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs);
 
 /* Writes the name of the interface's driver to out, or "" if it is not known. */
 #define INC_INTERFACE_DRIVER 32
@@ -46,8 +47,8 @@ unsigned int inc_interface_speed_mbit(const char *ifname);
 
 /* Logs a warning if hosts cannot reach the port, because it is down or has no carrier. */
 void inc_interface_warn_down(const char *ifname);
-/* Reads all IPv4 addresses of this machine into *out, which the caller frees. Returns their number,
+/* Reads all addresses of this machine into *out, which the caller frees. Returns their number,
  * or -errno. */
-int inc_interface_addresses(struct in_addr **out);
+int inc_interface_addresses(struct inc_addr **out);
 
 #endif

@@ -70,61 +70,78 @@ static int talk(struct mnl_socket *nl, char buf[MNL_SOCKET_BUFFER_SIZE], mnl_cb_
 	return 0;
 }
 
+/* The bytes of an address in a netlink message, and their number. */
+static const void *bytes_of(const struct inc_addr *addr, size_t *len)
+{
+	*len = inc_addr_is_ipv4(*addr) ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+	return addr->byte + sizeof(*addr) - *len;
+}
+
+static int family_of(struct inc_addr addr)
+{
+	return inc_addr_is_ipv4(addr) ? AF_INET : AF_INET6;
+}
+
 static int on_route(const struct nlmsghdr *nlh, void *data)
 {
-	struct in_addr *hop = data;
+	struct inc_addr *hop = data;
 	struct nlattr *attr;
+	size_t len;
 
 	if (nlh->nlmsg_type != RTM_NEWROUTE)
 		return MNL_CB_STOP;
+	bytes_of(hop, &len);
 	mnl_attr_for_each (attr, nlh, sizeof(struct rtmsg))
-		if (mnl_attr_get_type(attr) == RTA_GATEWAY &&
-		    mnl_attr_get_payload_len(attr) == sizeof(*hop))
-			memcpy(hop, mnl_attr_get_payload(attr), sizeof(*hop));
+		if (mnl_attr_get_type(attr) == RTA_GATEWAY && mnl_attr_get_payload_len(attr) == len)
+			memcpy(hop->byte + sizeof(*hop) - len, mnl_attr_get_payload(attr), len);
 	return MNL_CB_STOP;
 }
 
 /* Returns the next hop to addr by the interface, which is a router, or addr itself. If the kernel
  * has no route, it is addr as well. */
-static struct in_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct in_addr addr)
+static struct inc_addr next_hop(struct mnl_socket *nl, uint32_t ifindex, struct inc_addr addr)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct in_addr hop = addr;
+	struct inc_addr hop = addr;
 	struct rtmsg *rtm;
+	size_t len;
+	const void *bytes = bytes_of(&addr, &len);
 
 	nlh->nlmsg_type = RTM_GETROUTE;
 	nlh->nlmsg_flags = NLM_F_REQUEST;
 	nlh->nlmsg_seq = 1;
 	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
-	rtm->rtm_family = AF_INET;
-	rtm->rtm_dst_len = 32;
-	mnl_attr_put(nlh, RTA_DST, sizeof(addr), &addr);
+	rtm->rtm_family = family_of(addr);
+	rtm->rtm_dst_len = 8 * len;
+	mnl_attr_put(nlh, RTA_DST, len, bytes);
 	mnl_attr_put_u32(nlh, RTA_OIF, ifindex);
 	return talk(nl, buf, on_route, &hop) ? addr : hop;
 }
 
 /* Sends a netlink request (RTM_*) about one entry of the neighbour table, and reads the answer. */
-static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct in_addr addr,
+static int ask(struct mnl_socket *nl, uint16_t type, uint32_t ifindex, struct inc_addr addr,
 	       struct answer *a)
 {
 	char buf[MNL_SOCKET_BUFFER_SIZE];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ndmsg *nd;
+	size_t len;
+	const void *bytes = bytes_of(&addr, &len);
 
 	nlh->nlmsg_type = type;
 	nlh->nlmsg_flags = NLM_F_REQUEST | (type == RTM_GETNEIGH ? 0 : NLM_F_ACK);
 	nlh->nlmsg_seq = 1;
 	nd = mnl_nlmsg_put_extra_header(nlh, sizeof(*nd));
-	nd->ndm_family = AF_INET;
+	nd->ndm_family = family_of(addr);
 	nd->ndm_ifindex = ifindex;
-	mnl_attr_put(nlh, NDA_DST, sizeof(addr), &addr);
+	mnl_attr_put(nlh, NDA_DST, len, bytes);
 	return talk(nl, buf, on_neighbour, a);
 }
 
 /* Reads the kernel's entry for addr. If forget is set and the entry is in a doubtful state, deletes
  * it. Returns -ENOENT if there is no entry. */
-static int look_up(uint32_t ifindex, struct in_addr addr, bool forget, struct answer *a)
+static int look_up(uint32_t ifindex, struct inc_addr addr, bool forget, struct answer *a)
 {
 	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	int ret;
@@ -145,7 +162,7 @@ out:
 	return ret;
 }
 
-int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
+int inc_neighbour_forget(uint32_t ifindex, struct inc_addr addr)
 {
 	struct answer a;
 	int ret = look_up(ifindex, addr, true, &a);
@@ -153,7 +170,7 @@ int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+int inc_neighbour_mac(uint32_t ifindex, struct inc_addr addr, uint8_t mac[6])
 {
 	struct answer a;
 	int ret = look_up(ifindex, addr, false, &a);
@@ -166,7 +183,7 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 	return 0;
 }
 
-enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr addr)
+enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct inc_addr addr)
 {
 	struct answer a;
 
@@ -177,18 +194,18 @@ enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr 
 	return a.nud & NUD_FAILED ? INC_NEIGHBOUR_SILENT : INC_NEIGHBOUR_ASKED;
 }
 
-int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)
+int inc_neighbour_provoke(uint32_t ifindex, struct inc_addr addr)
 {
-	const struct sockaddr_in to = {
-		.sin_family = AF_INET, .sin_addr = addr, .sin_port = htons(IPPORT_DISCARD)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
+	union inc_sockaddr to;
+	const socklen_t len = inc_addr_to_sockaddr(addr, IPPORT_DISCARD, &to);
+	int fd = socket(to.any.sa_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), ret = 0;
 	char name[IF_NAMESIZE];
 
 	if (fd < 0)
 		return -errno;
 	if (!if_indextoname(ifindex, name) ||
 	    setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, name, strlen(name)) ||
-	    sendto(fd, "", 0, 0, (const struct sockaddr *)&to, sizeof(to)) < 0)
+	    sendto(fd, "", 0, 0, &to.any, len) < 0)
 		ret = -errno;
 	close(fd);
 	return ret;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The neighbours at the switch's ports, as the kernel's neighbour table and LLDP frames show them.
- * The MAC address of an IPv4 peer is read from that table, and renewed there. If the peer is behind
+ * The MAC address of a peer is read from that table, and renewed there. If the peer is behind
  * a router, it is the router's MAC address. The daemon calls all functions on its only thread.
  */
 #ifndef INC_NEIGHBOUR_H
@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <jansson.h>
 #include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 
 struct event_base;
@@ -20,7 +21,7 @@ struct event_base;
  * none, because the kernel has sent nothing to the neighbour or received no answer. Other errors
  * are netlink's. Waits for nothing but the kernel.
  */
-int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6]);
+int inc_neighbour_mac(uint32_t ifindex, struct inc_addr addr, uint8_t mac[6]);
 
 /* The state of an address in the kernel's neighbour table. */
 enum inc_neighbour_answer {
@@ -29,19 +30,19 @@ enum inc_neighbour_answer {
 	INC_NEIGHBOUR_SILENT,  /* no neighbour has answered */
 	INC_NEIGHBOUR_KNOWN,
 };
-enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr addr);
+enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct inc_addr addr);
 
 /*
  * Deletes the kernel's entry for addr on the interface, unless the neighbour has confirmed it
  * lately or it is permanent. The next packet to the neighbour then makes the kernel send an ARP
- * request. With the entry, the kernel would use an outdated address for seconds. Returns 0, or
- * netlink's error.
+ * request, or for IPv6 a neighbour solicitation. With the entry, the kernel would use an outdated
+ * address for seconds. Returns 0, or netlink's error.
  */
-int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr);
+int inc_neighbour_forget(uint32_t ifindex, struct inc_addr addr);
 
-/* Sends an empty datagram from the interface to addr, which makes the kernel send an ARP request if
- * it has no entry. Whether the datagram arrives does not matter. Returns 0 or -errno. */
-int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr);
+/* Sends an empty datagram from the interface to addr, which makes the kernel ask for its MAC
+ * address if it has no entry. Whether the datagram arrives does not matter. Returns 0 or -errno. */
+int inc_neighbour_provoke(uint32_t ifindex, struct inc_addr addr);
 
 /* An entry of the kernel's neighbour table. */
 struct inc_neighbour {

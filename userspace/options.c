@@ -7,7 +7,7 @@
 #include "lib/base/opt.h"
 #include "lib/base/spin.h"
 #include "lib/net/tls.h"
-#include "lib/net/check.h"
+#include "lib/net/netdev.h"
 #include "lib/net/hostport.h"
 #include "userspace/switchd.h"
 

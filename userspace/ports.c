@@ -16,6 +16,7 @@
 #include "lib/base/log.h"
 #include "lib/check/inspect.h"
 #include "lib/proto/roce.h"
+#include "lib/roce/wire.h"
 #include "userspace/interface.h"
 #include "userspace/links.h"
 #include "userspace/switchd.h"
@@ -88,8 +89,8 @@ static void look_first(struct inc_engine_port *port)
 		return;
 	port->ip = inc_interface_first_address(port->name, addrs);
 	freeifaddrs(addrs);
-	if (!port->ip.s_addr)
-		inc_info("port %s has no IPv4 address yet (ip addr add ADDRESS/PREFIX dev %s)",
+	if (!inc_addr_given(port->ip))
+		inc_info("port %s has no address yet (ip addr add ADDRESS/PREFIX dev %s)",
 			 port->name, port->name);
 }
 
@@ -167,7 +168,7 @@ static bool check_port(struct inc_engine *e, size_t i, const struct inc_link *li
 /* Reads the addresses of this machine. Returns true if they have changed. */
 static bool read_addresses(struct inc_daemon *d)
 {
-	struct in_addr *now;
+	struct inc_addr *now;
 	const int n = inc_interface_addresses(&now);
 	const bool changed =
 		n != d->n_addresses || (n > 0 && memcmp(now, d->addresses, n * sizeof(*now)) != 0);
@@ -192,11 +193,11 @@ static void read_own_addresses(struct inc_daemon *d)
 }
 
 /* Whether no interface here has the address, as far as the addresses are known. */
-static bool is_foreign(const struct inc_daemon *d, uint32_t ip)
+static bool is_foreign(const struct inc_daemon *d, struct inc_addr ip)
 {
 	int i = 0;
 
-	while (i < d->n_addresses && d->addresses[i].s_addr != ip)
+	while (i < d->n_addresses && !inc_addr_same(d->addresses[i], ip))
 		i++;
 	return d->n_addresses > 0 && i == d->n_addresses;
 }
@@ -225,8 +226,8 @@ static int check_fit(const struct inc_daemon *d, const struct inc_engine_port *p
 		     const struct inc_comm_conf *conf, const struct inc_conn_conf *c,
 		     struct inc_err *err)
 {
-	const unsigned int need = INC_MAX_OVERHEAD + conf->payload;
-	char ip[INET_ADDRSTRLEN];
+	const unsigned int need = inc_roce_overhead(c->own.ip) + conf->payload;
+	char ip[INC_ADDR_TEXT];
 
 	/* a port that is lost, although its interface is there, lacks something of passthrough mode
 	 */
@@ -246,7 +247,7 @@ static int check_fit(const struct inc_daemon *d, const struct inc_engine_port *p
 			"up to %u bytes (ip link set dev %s mtu %u)",
 			port->name, port->mtu, conf->payload, need, port->name, need);
 	if (is_foreign(d, c->own.ip)) {
-		inet_ntop(AF_INET, &c->own.ip, ip, sizeof(ip));
+		inc_addr_text(c->own.ip, ip);
 		return inc_err_set(
 			err, EADDRNOTAVAIL,
 			"port %s: no interface here has %s, so the peer does not find the "

@@ -196,17 +196,16 @@ static json_t *conn_json(const struct inc_engine_comm *comm, const struct inc_en
 		[INC_CONN_UNRESPONSIVE] = "unresponsive",
 		[INC_CONN_ENDED] = "ended",
 	};
-	char own_ip[INET_ADDRSTRLEN], peer_ip[INET_ADDRSTRLEN];
+	char own_ip[INC_ADDR_TEXT], peer_ip[INC_ADDR_TEXT];
 	json_t *object;
 
 	object = json_pack("{s:I, s:b, s:I, s:s, s:s, s:s, s:i, s:I, s:s, s:I, s:i, s:s}",
 			   "communicator", (json_int_t)comm->communicator, "up", c->up, "rank",
 			   (json_int_t)c->rank, "host", "", "port", c->port, "peer_ip",
-			   inet_ntop(AF_INET, &c->peer.ip, peer_ip, sizeof(peer_ip)), "peer_port",
-			   (int)c->peer.udp_port, "peer_qp", (json_int_t)c->peer.qpn, "own_ip",
-			   inet_ntop(AF_INET, &c->own.ip, own_ip, sizeof(own_ip)), "own_qp",
-			   (json_int_t)c->own.qpn, "error", (int)c->error, "state",
-			   health[c->health]);
+			   inc_addr_text(c->peer.ip, peer_ip), "peer_port", (int)c->peer.udp_port,
+			   "peer_qp", (json_int_t)c->peer.qpn, "own_ip",
+			   inc_addr_text(c->own.ip, own_ip), "own_qp", (json_int_t)c->own.qpn,
+			   "error", (int)c->error, "state", health[c->health]);
 	json_object_set_new(object, "reason", json_string(c->reason ?: ""));
 	if (inc_verbs_conf_any(&c->verbs))
 		json_object_set_new(object, "verbs",

@@ -82,9 +82,9 @@ struct inc_daemon {
 	struct inc_engine *engine[INC_N_MODES]; /* engine of each mode; NULL: not opened yet */
 	struct inc_engine_port port[INC_MAX_PORTS];
 	uint32_t n_ports;
-	struct in_addr *addresses; /* IPv4 addresses of this machine, when it was last looked */
-	int n_addresses;           /* their number; 0 or -errno: not known */
-	bool ports_changed;        /* the next check shall look at all communicators' ports */
+	struct inc_addr *addresses; /* addresses of this machine, when it was last looked */
+	int n_addresses;            /* their number; 0 or -errno: not known */
+	bool ports_changed;         /* the next check shall look at all communicators' ports */
 	int ports_unread; /* errno of the last attempt to read the interfaces; 0: it worked */
 	LIST_HEAD(, inc_configured) configured;
 	/* looks for silent peers so far; if many communicators wait, they take turns */

@@ -480,7 +480,7 @@ void inc_comm_configured(struct inc_comm *comm)
 			.message_packets = comm->message_packets,
 			.messages = comm->messages,
 			.channels = comm->channels,
-			.connection = {.own.ip = host->ip.s_addr,
+			.connection = {.own.ip = host->ip,
 				       .peer = comm->members[rank].route.peer.end},
 		};
 		struct inc_rc_end *peer = &made.connection.peer;
@@ -495,7 +495,7 @@ void inc_comm_configured(struct inc_comm *comm)
 		inc_comm_list_rails(comm, member, &made);
 		if (!rank)
 			advise(comm, &made);
-		peer->ip = inc_comm_host_port(comm, rank)->ip.s_addr;
+		peer->ip = inc_comm_host_port(comm, rank)->ip;
 		peer->udp_port = peer->udp_port ?: INC_ROCE_UDP_PORT;
 		inc_tree_describe(comm->tree, topo, inc_tree_find(comm->tree, host->sw), made.tree,
 				  sizeof(made.tree));

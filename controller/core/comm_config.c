@@ -182,7 +182,7 @@ static void choose_payload(struct inc_comm *comm)
 		mtu = inc_min(mtu, port_mtu(core, node->sw, node->up_port));
 		comm->payload = inc_min(comm->payload, port_payload(comm, node, node->up_port));
 	}
-	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + INC_MAX_OVERHEAD > mtu)
+	while (comm->payload > INC_MIN_PAYLOAD && comm->payload + inc_comm_overhead(comm) > mtu)
 		comm->payload /= 2;
 }
 

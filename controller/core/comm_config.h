@@ -92,8 +92,10 @@ bool inc_comm_uses_floats(const struct inc_comm *comm);
 
 /* ---- comm_mode.c ---- */
 
-/* Checks that the switch of a node can make the communicator in a mode. Returns 0 or
- * -EOPNOTSUPP. */
+/* Returns how many bytes a packet of the communicator has at most besides its payload. */
+unsigned int inc_comm_overhead(const struct inc_comm *comm);
+/* Checks that the switch of a node can make the communicator in a mode. Returns 0, -EOPNOTSUPP, or
+ * -EAFNOSUPPORT if passthrough mode would need IPv6. */
 int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mode_of_switch mode,
 			struct inc_err *err);
 

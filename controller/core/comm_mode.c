@@ -63,6 +63,60 @@ static int check_port(const struct inc_core_switch *sw, unsigned int port, struc
 			   sw->core->topo->switches[sw->index].ports[port].name, lack);
 }
 
+unsigned int inc_comm_overhead(const struct inc_comm *comm)
+{
+	const struct inc_topology *topo = comm->group->core->topo;
+	unsigned int most = INC_MAX_OVERHEAD;
+
+	for (unsigned int n = 0; n < comm->tree->n; n++) {
+		const struct inc_tree_node *node = &comm->tree->nodes[n];
+		const struct inc_topo_port *ports = topo->switches[node->sw].ports;
+
+		if (node->parent >= 0)
+			most = inc_max(most, inc_roce_overhead(ports[node->up_port].ip));
+		for (unsigned int i = 0; i < node->n_children; i++) {
+			const unsigned int port = comm->tree->children[node->first_child + i].port;
+
+			most = inc_max(most, inc_roce_overhead(ports[port].ip));
+		}
+	}
+	return most;
+}
+
+/* Refuses an IPv6 connection of a switch in passthrough mode. host: NULL if the port leads to a
+ * switch. */
+static int check_family(const struct inc_core_switch *sw, unsigned int port,
+			const struct inc_topo_host *host, struct inc_err *err)
+{
+	const struct inc_topo_port *at = &sw->core->topo->switches[sw->index].ports[port];
+	const char *name = inc_switch_name(sw);
+	char ip[INC_ADDR_TEXT];
+
+	if (inc_addr_is_ipv4(at->ip))
+		return 0;
+	return inc_err_set(err, EAFNOSUPPORT,
+			   "switch %s: port %s, which leads to %s, has the IPv6 address %s, and "
+			   "passthrough mode reduces IPv4 alone: incctl mode %s termination",
+			   name, at->name, host ? host->name : "another switch",
+			   inc_addr_text(at->ip, ip), name);
+}
+
+static int check_families(const struct inc_comm *comm, const struct inc_tree_node *node,
+			  struct inc_err *err)
+{
+	const struct inc_core_switch *sw = inc_comm_switch(comm, node);
+	const struct inc_topology *topo = sw->core->topo;
+	int ret = node->parent >= 0 ? check_family(sw, node->up_port, NULL, err) : 0;
+
+	for (unsigned int i = 0; !ret && i < node->n_children; i++) {
+		const struct inc_tree_child *child = &comm->tree->children[node->first_child + i];
+
+		ret = check_family(sw, child->port,
+				   child->to_switch ? NULL : &topo->hosts[child->host], err);
+	}
+	return ret;
+}
+
 int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mode_of_switch mode,
 			struct inc_err *err)
 {
@@ -70,8 +124,10 @@ int inc_comm_check_node(const struct inc_comm *comm, unsigned int n, enum inc_mo
 	const struct inc_core_switch *sw = inc_comm_switch(comm, &comm->tree->nodes[n]);
 	int ret = inc_switch_can(sw, mode, err);
 
-	if (ret || mode == INC_PASSTHROUGH)
+	if (ret)
 		return ret;
+	if (mode == INC_PASSTHROUGH)
+		return check_families(comm, node, err);
 	for (unsigned int i = 0; !ret && i < node->n_children; i++)
 		ret = check_port(sw, comm->tree->children[node->first_child + i].port, err);
 	if (!ret && node->parent >= 0)
@@ -204,6 +260,12 @@ static unsigned int most_of(const struct inc_comm *comm, unsigned int rank)
 	return comm->mode == INC_TREE_TERMINATION ? m->termination_payload : m->payload;
 }
 
+/* Returns how many bytes a packet of the rank's connection has besides its payload. */
+static unsigned int overhead_of(const struct inc_comm *comm, unsigned int rank)
+{
+	return inc_roce_overhead(comm->group->core->topo->hosts[comm->members[rank].route.host].ip);
+}
+
 bool inc_comm_find_narrow(const struct inc_comm *comm, char *buf, size_t size)
 {
 	unsigned int least = 0, wide = 0, need;
@@ -219,7 +281,7 @@ bool inc_comm_find_narrow(const struct inc_comm *comm, char *buf, size_t size)
 	}
 	if (most_of(comm, least) != comm->payload || most_of(comm, wide) == comm->payload)
 		return false;
-	need = most_of(comm, wide) + INC_MAX_OVERHEAD;
+	need = most_of(comm, wide) + overhead_of(comm, least);
 	snprintf(
 		buf, size,
 		"payload %u and not %u, because %s cannot use more: its NIC, or a route there, has "

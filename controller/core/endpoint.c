@@ -12,16 +12,19 @@
 #include "controller/core/core.h"
 #include "controller/core/endpoint.h"
 
-static uint32_t address(const struct inc_core *core, const struct inc_route_member *at)
+static struct inc_addr address(const struct inc_core *core, const struct inc_route_member *at)
 {
-	return core->topo->hosts[at->host].ip.s_addr;
+	return core->topo->hosts[at->host].ip;
 }
 
 /* The host counts by its address, because a new topology may give it another name and index. */
 static unsigned int hash(const struct inc_core *core, const struct inc_route_member *at)
 {
 	const uint64_t end = (uint64_t)at->own.end.udp_port << 24 | at->own.end.qpn;
-	const uint64_t key = address(core, at) * 0xff51afd7ed558ccd ^ end;
+	const struct inc_addr ip = address(core, at);
+	const uint64_t high = (uint64_t)ip.word[0] << 32 | ip.word[1];
+	const uint64_t low = (uint64_t)ip.word[2] << 32 | ip.word[3];
+	const uint64_t key = (high * 0xc4ceb9fe1a85ec53 ^ low) * 0xff51afd7ed558ccd ^ end;
 
 	return key * 0x9e3779b97f4a7c15 >> (64 - CTL_ENDPOINT_BITS);
 }
@@ -29,8 +32,8 @@ static unsigned int hash(const struct inc_core *core, const struct inc_route_mem
 static bool same(const struct inc_core *core, const struct inc_route_member *a,
 		 const struct inc_route_member *b)
 {
-	return address(core, a) == address(core, b) && a->own.end.udp_port == b->own.end.udp_port &&
-	       a->own.end.qpn == b->own.end.qpn;
+	return inc_addr_same(address(core, a), address(core, b)) &&
+	       a->own.end.udp_port == b->own.end.udp_port && a->own.end.qpn == b->own.end.qpn;
 }
 
 int inc_endpoint_check(const struct inc_core *core, const struct inc_route_member *at,

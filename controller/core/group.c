@@ -37,7 +37,7 @@ const char *inc_member_name(const struct inc_member *member)
 {
 	const struct inc_topology *topo = member->group->core->topo;
 	const struct inc_topo_host *host;
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 	static char text[96];
 
 	/* While the group forms, a rank that was here and has left is still known by its host. A
@@ -48,7 +48,7 @@ const char *inc_member_name(const struct inc_member *member)
 		return text;
 	}
 	host = &topo->hosts[member->host];
-	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+	inc_addr_text(host->ip, ip);
 	snprintf(text, sizeof(text), "rank %u (%s, %s)", member->rank, host->name, ip);
 	return text;
 }
@@ -68,7 +68,7 @@ void inc_list_ranks(unsigned int n, const char *(*name)(const void *arg, unsigne
 
 bool inc_same_host(const struct inc_core *core, unsigned int one, unsigned int other)
 {
-	return core->topo->hosts[one].ip.s_addr == core->topo->hosts[other].ip.s_addr;
+	return inc_addr_same(core->topo->hosts[one].ip, core->topo->hosts[other].ip);
 }
 
 static const char *name_absent(const void *arg, unsigned int rank)

@@ -140,7 +140,11 @@ static void each_link(struct work *w, void (*visit)(struct work *w, unsigned int
 
 static void limit_payload(struct work *w, unsigned int link)
 {
-	const unsigned int fits = inc_roce_payload(w->topo->links[link].mtu);
+	const struct inc_topo_end *end = &w->topo->links[link].end[0];
+	const struct inc_addr ip = end->kind == INC_TOPO_HOST
+					   ? w->topo->hosts[end->index].ip
+					   : w->topo->switches[end->index].ports[end->port].ip;
+	const unsigned int fits = inc_roce_payload(w->topo->links[link].mtu, inc_roce_overhead(ip));
 
 	w->plan->payload = inc_min(w->plan->payload, fits);
 }

@@ -5,7 +5,6 @@
  * rails in turn on which every member has a NIC that works. So a NIC that fails is left out of the
  * next communicator by all members. Called by comm.c and group.c.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,17 +19,28 @@ static const struct inc_topo_host *nic_of(const struct inc_group *group, unsigne
 	return &group->core->topo->hosts[nic];
 }
 
+static uint32_t count_addresses(const struct inc_msg_join *said)
+{
+	return said->n_addrs + said->n_addrs_ipv6;
+}
+
+/* Returns address i of the member, where those of IPv4 come first. */
+static struct inc_addr address(const struct inc_msg_join *said, uint32_t i)
+{
+	return i < said->n_addrs ? said->addrs[i] : said->addrs_ipv6[i - said->n_addrs];
+}
+
 /* Finds the host that has the first of the member's addresses that `find` knows, and the NIC of the
  * lowest rail among all the member's addresses. Returns whether there is one. */
 static bool find_first(const struct inc_topology *topo, const struct inc_msg_join *said,
-		       int (*find)(const struct inc_topology *topo, struct in_addr ip),
+		       int (*find)(const struct inc_topology *topo, struct inc_addr ip),
 		       struct inc_join *join)
 {
 	const struct inc_topo_host *hosts = topo->hosts;
 	bool any = false;
 
-	for (uint32_t i = 0; i < said->n_addrs; i++) {
-		int found = find(topo, said->addrs[i]);
+	for (uint32_t i = 0; i < count_addresses(said); i++) {
+		int found = find(topo, address(said, i));
 
 		if (found < 0 || (any && (hosts[found].of != join->host ||
 					  hosts[found].rail > hosts[join->nic].rail)))
@@ -45,32 +55,33 @@ static bool find_first(const struct inc_topology *topo, const struct inc_msg_joi
 int inc_rails_find_host(const struct inc_core *core, const struct inc_msg_join *said,
 			struct inc_join *join, struct inc_err *err)
 {
-	char text[INC_MAX_ADDRS * (INET_ADDRSTRLEN + sizeof(", "))] = "";
+	char text[2 * INC_MAX_ADDRS * (INC_ADDR_TEXT + sizeof(", "))] = "";
 	size_t n = 0;
 
 	if (find_first(core->topo, said, inc_topology_host_by_ip, join) ||
 	    find_first(core->topo, said, inc_topology_draining_host, join))
 		return 0;
-	for (unsigned int i = 0; i < said->n_addrs; i++) {
+	if (!count_addresses(said))
+		return inc_err_set(err, EINVAL, "'addrs' is missing");
+	for (uint32_t i = 0; i < count_addresses(said); i++) {
 		n += snprintf(text + n, sizeof(text) - n, "%s", i ? ", " : "");
-		inet_ntop(AF_INET, &said->addrs[i], text + n, sizeof(text) - n);
-		n += strlen(text + n);
+		n += strlen(inc_addr_text(address(said, i), text + n));
 	}
-	return inc_err_set(err, EADDRNOTAVAIL,
-			   "no host of the topology %s has %s %s, which this member has",
-			   core->topo->name,
-			   said->n_addrs == 1 ? "the address" : "one of the addresses", text);
+	return inc_err_set(
+		err, EADDRNOTAVAIL, "no host of the topology %s has %s %s, which this member has",
+		core->topo->name,
+		count_addresses(said) == 1 ? "the address" : "one of the addresses", text);
 }
 
 /* Finds the NIC of the member's host that has the address. */
-static int find_nic(const struct inc_member *member, struct in_addr ip, unsigned int *nic,
+static int find_nic(const struct inc_member *member, struct inc_addr ip, unsigned int *nic,
 		    struct inc_err *err)
 {
 	const int found = inc_topology_nic_by_ip(member->group->core->topo, member->host, ip);
-	char text[INET_ADDRSTRLEN];
+	char text[INC_ADDR_TEXT];
 
 	if (found < 0) {
-		inet_ntop(AF_INET, &ip, text, sizeof(text));
+		inc_addr_text(ip, text);
 		return inc_err_set(err, EADDRNOTAVAIL, "%s is no address of host %s", text,
 				   nic_of(member->group, member->host)->name);
 	}
@@ -84,11 +95,11 @@ static void log_change(const struct inc_member *member, const struct inc_msg_rai
 {
 	const struct inc_group *group = member->group;
 	const bool out = *rail->reason;
-	char ip[INET_ADDRSTRLEN], text[320];
+	char ip[INC_ADDR_TEXT], text[320];
 	size_t n;
 
 	group->core->figures.nics_left_out += out;
-	inet_ntop(AF_INET, &rail->ip, ip, sizeof(ip));
+	inc_addr_text(rail->ip, ip);
 	n = snprintf(text, sizeof(text), "group %u (%s): rank %u: NIC %s (%s, rail %u) of host %s ",
 		     group->number, group->job, member->rank, rail->name, ip, number,
 		     nic_of(group, member->host)->name);

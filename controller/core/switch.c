@@ -181,10 +181,10 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p)
 {
 	const struct inc_topo_port *port = &sw->core->topo->switches[sw->index].ports[p];
 	struct inc_core_port *has = &sw->ports[p];
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 	bool found = false;
 
-	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
+	inc_addr_text(port->ip, ip);
 	for (uint32_t i = 0; i < sw->n_hello_ports; i++) {
 		const struct inc_msg_port *said = &sw->hello_ports[i];
 
@@ -204,19 +204,20 @@ void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int p, cha
 	const struct inc_topology *topo = sw->core->topo;
 	const struct inc_topo_port *port = &topo->switches[sw->index].ports[p];
 	const struct inc_msg_port *said = NULL;
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
 	for (uint32_t i = 0; i < sw->n_hello_ports; i++) {
 		if (!strcmp(sw->hello_ports[i].name, port->name))
 			said = &sw->hello_ports[i];
 	}
-	inet_ntop(AF_INET, &port->ip, ip, sizeof(ip));
+	inc_addr_text(port->ip, ip);
 	if (!said)
 		snprintf(buf, size, "inc-switchd does not use the port: start it with --port %s",
 			 port->name);
 	else if (strcmp(said->ip, ip) != 0)
 		snprintf(buf, size, "it has %s instead of %s (ip addr add %s/%u dev %s)",
-			 *said->ip ? said->ip : "no address", ip, ip, topo->prefix, port->name);
+			 *said->ip ? said->ip : "no address", ip, ip,
+			 inc_topology_prefix(topo, port->ip), port->name);
 	else
 		snprintf(buf, size, "incctl ports %s and the log of inc-switchd have the reason",
 			 inc_switch_name(sw));
@@ -268,14 +269,14 @@ void inc_switches_print_down(const struct inc_core *core,
 static void take_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-	char ip[INET_ADDRSTRLEN], lack[160];
+	char ip[INC_ADDR_TEXT], lack[160];
 
 	clear_ports(sw);
 	for (unsigned int p = 0; p < topo->n_ports; p++) {
 		if (take_port(sw, p) || p >= topo->n_live_ports || sw->ports[p].lacking)
 			continue;
 		sw->ports[p].lacking = true;
-		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
+		inc_addr_text(topo->ports[p].ip, ip);
 		inc_switch_print_lack(sw, p, lack, sizeof(lack));
 		inc_warn("switch %s: has no port %s with address %s: %s", inc_switch_name(sw),
 			 topo->ports[p].name, ip, lack);

@@ -121,17 +121,17 @@ void inc_tree_describe(const struct inc_tree *tree, const struct inc_topology *t
 /* Fills in both ends of a connection for a switch's configuration. The peer's numbers are left out
  * if the peer is a switch that has not chosen them yet. */
 static void set_ends(const struct inc_route_end *own, const struct inc_topo_port *port,
-		     const struct inc_route_end *peer, struct in_addr peer_ip,
+		     const struct inc_route_end *peer, struct inc_addr peer_ip,
 		     struct inc_conn_conf *c)
 {
 	strcpy(c->port, port->name);
 	c->own = own->end;
-	c->own.ip = port->ip.s_addr;
+	c->own.ip = port->ip;
 	c->has_own_psn = true;
 	if (!own->open && !c->own.udp_port)
 		c->own.udp_port = INC_ROCE_UDP_PORT;
 	c->peer = peer->open ? (struct inc_rc_end){.kind = peer->end.kind} : peer->end;
-	c->peer.ip = peer_ip.s_addr;
+	c->peer.ip = peer_ip;
 	c->has_peer_psn = !peer->open;
 	if (!peer->open && !c->peer.udp_port)
 		c->peer.udp_port = INC_ROCE_UDP_PORT;

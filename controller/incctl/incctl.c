@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "lib/net/check.h"
+#include "lib/net/netdev.h"
 #include "lib/net/hostport.h"
 #include "lib/net/tls.h"
 #include "controller/incctl/incctl.h"

@@ -12,6 +12,9 @@
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
 #include "lib/net/tls.h"
+#include "lib/proto/roce.h"
+
+struct ifaddrs;
 
 struct incctl_target {
 	const char *controller; /* address of the controller: HOST[:PORT] */
@@ -75,6 +78,12 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
  * this key do. named: the user has named the controller. */
 void incctl_check_controller(const struct incctl_target *target, bool named,
 			     struct inc_findings *f);
+
+/* incctl_cables.c: returns the first IPv4 address of an interface in the list; zeros if it has
+ * none. */
+struct inc_addr incctl_first_address(const struct ifaddrs *list, const char *ifname);
+/* incctl_cables.c: returns the name of the interface that has an address, or NULL. */
+const char *incctl_interface_with(const struct ifaddrs *list, struct inc_addr ip);
 
 /* incctl_cables.c: whether the kernel has an entry of this neighbour at an interface. */
 bool incctl_is_known(const char *ifname, struct in_addr ip);

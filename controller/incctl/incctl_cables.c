@@ -4,7 +4,7 @@
  * topology has there. The kernel's neighbour table has addresses at each port, and a running switch
  * also has the names by which machines introduce themselves (LLDP).
  */
-#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 #include "controller/incctl/incctl.h"
@@ -24,6 +24,21 @@ struct cable {
 	const struct inc_topo_port *other; /* this switch's port for it, or NULL */
 };
 
+struct inc_addr incctl_first_address(const struct ifaddrs *a, const char *ifname)
+{
+	while (a && (strcmp(a->ifa_name, ifname) != 0 || !a->ifa_addr ||
+		     a->ifa_addr->sa_family != AF_INET))
+		a = a->ifa_next;
+	return inc_addr_of_sockaddr(a ? a->ifa_addr : NULL);
+}
+
+const char *incctl_interface_with(const struct ifaddrs *a, struct inc_addr ip)
+{
+	while (a && !inc_addr_same(inc_addr_of_sockaddr(a->ifa_addr), ip))
+		a = a->ifa_next;
+	return a ? a->ifa_name : NULL;
+}
+
 bool incctl_is_known(const char *ifname, struct in_addr ip)
 {
 	struct inc_neighbour_entry entry[MAX_ENTRIES];
@@ -38,13 +53,13 @@ bool incctl_is_known(const char *ifname, struct in_addr ip)
 /* Notes something with an address that belongs behind a port, or behind none of this switch (NULL).
  * by: how it is known. A machine that is also seen at its own port was here earlier. */
 static void note(struct cable *s, const char *name, const char *by,
-		 const struct inc_topo_port *port, struct in_addr ip)
+		 const struct inc_topo_port *port, struct inc_addr ip)
 {
 	if (port == s->port) {
 		s->right = true;
 		return;
 	}
-	if (*s->wrong || (port && incctl_is_known(port->name, ip)))
+	if (*s->wrong || (port && incctl_is_known(port->name, inc_addr_in(ip))))
 		return;
 	snprintf(s->wrong, sizeof(s->wrong), "%s (%.40s)", name, by);
 	s->other = port;
@@ -84,7 +99,7 @@ static void note_switch(struct cable *s, unsigned int index, const char *by)
 	const struct inc_topo_switch *own = &s->topology->switches[s->sw];
 	const struct inc_topo_switch *sw = &s->topology->switches[index];
 	const struct inc_topo_port *port = NULL;
-	struct in_addr ip = {0};
+	struct inc_addr ip = {};
 	unsigned int p, k;
 
 	if (index == s->sw)
@@ -100,19 +115,19 @@ static void note_switch(struct cable *s, unsigned int index, const char *by)
 	note(s, sw->name, by, port, ip);
 }
 
-static void note_address(struct cable *s, struct in_addr ip)
+static void note_address(struct cable *s, struct inc_addr ip)
 {
 	const struct inc_topology *t = s->topology;
 	const int host = inc_topology_host_by_ip(t, ip);
-	char text[INET_ADDRSTRLEN];
+	char text[INC_ADDR_TEXT];
 	unsigned int k, p;
 
-	inet_ntop(AF_INET, &ip, text, sizeof(text));
+	inc_addr_text(ip, text);
 	if (host >= 0)
 		note_host(s, host, text, false);
 	for (k = 0; host < 0 && k < t->n_switches; k++)
 		for (p = 0; p < t->switches[k].n_ports; p++)
-			if (t->switches[k].ports[p].ip.s_addr == ip.s_addr)
+			if (inc_addr_same(t->switches[k].ports[p].ip, ip))
 				note_switch(s, k, text);
 }
 
@@ -169,7 +184,7 @@ void incctl_check_cable(const struct inc_topology *t, const struct inc_topo_port
 		return;
 	n = inc_neighbours_read(port->name, entry, MAX_ENTRIES);
 	for (k = 0; k < n; k++)
-		note_address(&s, entry[k].ip);
+		note_address(&s, inc_addr_of_in(entry[k].ip));
 	json_array_foreach (said, i, at) {
 		if (strcmp(incctl_text(at, "name"), port->name) != 0)
 			continue;

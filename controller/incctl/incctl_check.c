@@ -27,7 +27,7 @@
 struct interface {
 	char name[IF_NAMESIZE];
 	enum inc_adapter_use use;
-	struct in_addr own; /* its address; 0: none */
+	struct inc_addr own; /* its address; zeros: none */
 	/* the topology's object here, a port of a switch or a host; NULL: there is none */
 	const struct inc_topo_port *port;
 	const struct inc_topo_host *host;
@@ -59,28 +59,6 @@ static void name_interface(const struct interface *i, char where[80])
 	snprintf(where, 80, "%s %s", is_port(i) ? "port" : "interface", i->name);
 }
 
-/* Returns the first IPv4 address of an interface, or 0. */
-static struct in_addr address_of(const struct check *c, const char *ifname)
-{
-	const struct ifaddrs *a = c->addresses;
-
-	while (a && (strcmp(a->ifa_name, ifname) != 0 || !a->ifa_addr ||
-		     a->ifa_addr->sa_family != AF_INET))
-		a = a->ifa_next;
-	return a ? ((const struct sockaddr_in *)a->ifa_addr)->sin_addr : (struct in_addr){0};
-}
-
-/* Returns the name of the interface that has an address, or NULL. */
-static const char *interface_with(const struct check *c, struct in_addr ip)
-{
-	const struct ifaddrs *a = c->addresses;
-
-	while (a && (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET ||
-		     ((const struct sockaddr_in *)a->ifa_addr)->sin_addr.s_addr != ip.s_addr))
-		a = a->ifa_next;
-	return a ? a->ifa_name : NULL;
-}
-
 /* Returns the entry of an interface, which is new if there was none. NULL: there are too many. */
 static struct interface *enter(struct check *c, const char *ifname, enum inc_adapter_use use)
 {
@@ -92,7 +70,7 @@ static struct interface *enter(struct check *c, const char *ifname, enum inc_ada
 		return i;
 	if (c->n == MAX_INTERFACES)
 		return NULL;
-	*i = (struct interface){.use = use, .own = address_of(c, ifname)};
+	*i = (struct interface){.use = use, .own = incctl_first_address(c->addresses, ifname)};
 	snprintf(i->name, sizeof(i->name), "%s", ifname);
 	c->n++;
 	return i;
@@ -226,7 +204,7 @@ static bool has_own_port(const struct check *c, const struct inc_topo_switch *sw
 	if (!strcmp(sw->name, c->switch_name))
 		return true;
 	for (p = 0; p < sw->n_ports; p++)
-		if (interface_with(c, sw->ports[p].ip))
+		if (incctl_interface_with(c->addresses, sw->ports[p].ip))
 			return true;
 	return false;
 }
@@ -255,18 +233,18 @@ static void find_lacking_nic(struct check *c, unsigned int nic)
 {
 	const struct inc_topo_host *hosts = c->topology->hosts;
 	unsigned int k = hosts[nic].of;
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
-	while (hosts[k].next && !interface_with(c, hosts[k].ip))
+	while (hosts[k].next && !incctl_interface_with(c->addresses, hosts[k].ip))
 		k = hosts[k].next;
-	if (!interface_with(c, hosts[k].ip))
+	if (!incctl_interface_with(c->addresses, hosts[k].ip))
 		return;
-	inet_ntop(AF_INET, &hosts[nic].ip, ip, sizeof(ip));
+	inc_addr_text(hosts[nic].ip, ip);
 	inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, "topology", "nic",
 			      "no interface has %s, which the topology gives host %s", ip,
 			      hosts[nic].name),
 		     "Jobs do not use this NIC.", "ip addr add %s/%u dev NIC", ip,
-		     c->topology->prefix);
+		     inc_topology_prefix(c->topology, hosts[nic].ip));
 }
 
 /* Reports an address of this machine that is in the network of a host, but not in the topology.
@@ -275,22 +253,23 @@ static bool find_wrong_address(struct check *c)
 {
 	const struct inc_topology *t = c->topology;
 	const struct inc_topo_host *h = t->hosts;
-	char own[INET_ADDRSTRLEN], wanted[INET_ADDRSTRLEN];
+	char own[INC_ADDR_TEXT], wanted[INC_ADDR_TEXT];
 	const struct ifaddrs *a = NULL;
-	struct in_addr ip = {0};
+	struct inc_addr ip = {};
+	unsigned int prefix;
 
 	for (; h < t->hosts + t->n_hosts && !a; h += !a)
 		for (a = c->addresses; a; a = a->ifa_next) {
-			if (!a->ifa_addr || a->ifa_addr->sa_family != AF_INET)
-				continue;
-			ip = ((const struct sockaddr_in *)a->ifa_addr)->sin_addr;
-			if (!(ntohl(ip.s_addr ^ h->ip.s_addr) >> (32 - t->prefix)))
+			ip = inc_addr_of_sockaddr(a->ifa_addr);
+			if (inc_addr_given(ip) &&
+			    inc_addr_same_network(ip, h->ip, inc_topology_prefix(t, ip)))
 				break;
 		}
 	if (!a)
 		return false;
-	inet_ntop(AF_INET, &ip, own, sizeof(own));
-	inet_ntop(AF_INET, &h->ip, wanted, sizeof(wanted));
+	prefix = inc_topology_prefix(t, ip);
+	inc_addr_text(ip, own);
+	inc_addr_text(h->ip, wanted);
 	inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, "topology", "addresses",
 			      "interface %s has %s, which is not in the topology; behind port %s "
 			      "of %s it has %s (%s)",
@@ -298,7 +277,7 @@ static bool find_wrong_address(struct check *c)
 			      t->switches[h->sw].name, h->name, wanted),
 		     "The controller does not admit ranks of this machine.",
 		     "correct the topology, or ip addr del %s/%u dev %s; ip addr add %s/%u dev %s",
-		     own, t->prefix, a->ifa_name, wanted, t->prefix, a->ifa_name);
+		     own, prefix, a->ifa_name, wanted, prefix, a->ifa_name);
 	return true;
 }
 
@@ -331,7 +310,7 @@ static void enter_topology(struct check *c)
 			found = true;
 		}
 	for (k = 0; k < c->topology->n_hosts; k++) {
-		ifname = interface_with(c, c->topology->hosts[k].ip);
+		ifname = incctl_interface_with(c->addresses, c->topology->hosts[k].ip);
 		i = ifname ? enter(c, ifname, INC_ADAPTER_HOST) : NULL;
 		if (!ifname)
 			find_lacking_nic(c, k);
@@ -353,24 +332,25 @@ static void compare(struct check *c, const char *where, const struct interface *
 {
 	const struct inc_topo_link *link =
 		&c->topology->links[i->port ? i->port->link : i->host->link];
-	const char *at = interface_with(c, i->own);
+	const char *at = incctl_interface_with(c->addresses, i->own);
+	const unsigned int prefix = inc_topology_prefix(c->topology, i->own);
 	struct inc_findings *f = &c->findings;
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
-	inet_ntop(AF_INET, &i->own, ip, sizeof(ip));
+	inc_addr_text(i->own, ip);
 	if (at && !strcmp(at, i->name))
 		inc_find(f, INC_FINDING_OK, where, "address", "%s, as in the topology", ip);
 	else if (at)
 		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "address",
 				      "interface %s has its address %s", at, ip),
 			     "The switch looks for its peers behind another port.",
-			     "ip addr del %s/%u dev %s; ip addr add %s/%u dev %s", ip,
-			     c->topology->prefix, at, ip, c->topology->prefix, i->name);
+			     "ip addr del %s/%u dev %s; ip addr add %s/%u dev %s", ip, prefix, at,
+			     ip, prefix, i->name);
 	else
 		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "address",
 				      "no interface has %s, which the topology gives it", ip),
 			     "The peer does not find the switch.", "ip addr add %s/%u dev %s", ip,
-			     c->topology->prefix, i->name);
+			     prefix, i->name);
 	if (a->mtu < link->mtu)
 		inc_find_fix(inc_find(f, INC_FINDING_WARNING, where, "topology mtu",
 				      "MTU %u, and the topology has %u", a->mtu, link->mtu),
@@ -391,14 +371,33 @@ static enum inc_finding_level level_of_silence(const struct inc_topo_switch *sw)
 	return sw->has_mode && sw->mode == INC_TERMINATION ? INC_FINDING_OK : INC_FINDING_WARNING;
 }
 
+/* Notes that a neighbour with an IPv6 address is not examined. Returns false if it has none. */
+static bool skip_ipv6(struct check *c, const char *where, struct inc_addr ip, const char *name)
+{
+	char text[INC_ADDR_TEXT];
+
+	if (inc_addr_is_ipv4(ip))
+		return false;
+	inc_find(&c->findings, INC_FINDING_SKIPPED, where, "answers",
+		 "%s (%s): neighbours with IPv4 addresses alone are examined; ping %s", name,
+		 inc_addr_text(ip, text), text);
+	return true;
+}
+
 /* Examines a switch of the topology that is a neighbour, by its port with this address. */
 static void visit_switch(struct check *c, const char *where, const struct interface *i,
 			 const struct inc_adapter *a, const struct inc_topo_switch *sw,
-			 struct in_addr ip)
+			 struct inc_addr ip)
 {
-	const struct inc_check_peer peer = {
-		.ifname = i->name, .own = i->own, .ip = ip, .name = sw->name};
-	const bool answers = inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, true);
+	const struct inc_check_peer peer = {.ifname = i->name,
+					    .own = inc_addr_in(i->own),
+					    .ip = inc_addr_in(ip),
+					    .name = sw->name};
+	bool answers;
+
+	if (skip_ipv6(c, where, ip, sw->name))
+		return;
+	answers = inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, true);
 
 	inc_inspect_echo(&c->findings, where, &peer,
 			 answers ? level_of_silence(sw) : INC_FINDING_OK);
@@ -412,15 +411,17 @@ static void visit_peer(struct check *c, const char *where, const struct interfac
 	const struct inc_topology *t = c->topology;
 	const unsigned int index = topo_peer->index;
 	const bool listed = !topo_peer->to_switch && inc_topology_is_listed(t, index);
-	struct inc_check_peer peer = {.ifname = i->name, .own = i->own};
+	struct inc_check_peer peer = {.ifname = i->name, .own = inc_addr_in(i->own)};
 
 	if (topo_peer->to_switch) {
 		visit_switch(c, where, i, a, &t->switches[index],
 			     t->switches[index].ports[topo_peer->port].ip);
 		return;
 	}
-	peer.ip = t->hosts[index].ip;
+	peer.ip = inc_addr_in(t->hosts[index].ip);
 	peer.name = t->hosts[index].name;
+	if (listed && skip_ipv6(c, where, t->hosts[index].ip, peer.name))
+		return;
 	if (listed || incctl_is_known(i->name, peer.ip))
 		inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, listed);
 }
@@ -450,15 +451,17 @@ static void visit_neighbours(struct check *c, const char *where, const struct in
 	const unsigned int n = inc_neighbours_read(i->name, entry, MAX_NEIGHBOURS);
 	unsigned int k;
 
-	if (!i->own.s_addr) {
+	if (!inc_addr_given(i->own)) {
 		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "address",
 				      "it has no IPv4 address"),
 			     "No peer finds it.", "ip addr add ADDRESS/PREFIX dev %s", i->name);
 		return;
 	}
 	for (k = 0; k < n; k++) {
-		const struct inc_check_peer peer = {
-			.ifname = i->name, .own = i->own, .ip = entry[k].ip, .name = ""};
+		const struct inc_check_peer peer = {.ifname = i->name,
+						    .own = inc_addr_in(i->own),
+						    .ip = entry[k].ip,
+						    .name = ""};
 
 		inc_inspect_neighbour(&c->findings, where, a, &peer, i->use, false);
 		inc_inspect_echo(&c->findings, where, &peer, INC_FINDING_OK);
@@ -531,7 +534,7 @@ static void examine_machine(struct check *c)
 		passthrough |= c->interface[k].use == INC_ADAPTER_PASSTHROUGH;
 		is_switch_here |= is_port(&c->interface[k]);
 		is_host |= !is_port(&c->interface[k]);
-		own = is_port(&c->interface[k]) ? own : c->interface[k].own;
+		own = is_port(&c->interface[k]) ? own : inc_addr_in(c->interface[k].own);
 	}
 	if (passthrough) {
 		inc_inspect_kernel(&c->findings);

@@ -51,7 +51,7 @@ static json_t *nics_out_json(const struct inc_member *m)
 {
 	const struct inc_topology *topo = m->group->core->topo;
 	json_t *list = json_array();
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
 	/* a group from the database may have a host that the topology lacks */
 	for (unsigned int rail = 0; rail < INC_MAX_RAILS && m->host < topo->n_hosts; rail++) {
@@ -59,8 +59,7 @@ static json_t *nics_out_json(const struct inc_member *m)
 
 		if (nic >= 0 && m->rails_out >> rail & 1)
 			json_array_append_new(list,
-					      json_string(inet_ntop(AF_INET, &topo->hosts[nic].ip,
-								    ip, sizeof(ip))));
+					      json_string(inc_addr_text(topo->hosts[nic].ip, ip)));
 	}
 	return list;
 }
@@ -101,10 +100,10 @@ static json_t *member_json(const struct inc_member *m)
 {
 	const struct inc_topology *topo = m->group->core->topo;
 	const struct inc_topo_host *host = m->host < topo->n_hosts ? &topo->hosts[m->host] : NULL;
-	char ip[INET_ADDRSTRLEN] = "";
+	char ip[INC_ADDR_TEXT] = "";
 
 	if (host)
-		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
+		inc_addr_text(host->ip, ip);
 	return json_pack("{s:i, s:i, s:s, s:s, s:s, s:s, s:b, s:o}", "rank", (int)m->rank, "leader",
 			 (int)m->leader, "host", host ? host->name : "", "addr", ip, "node",
 			 m->node, "state", m->client ? "connected" : "left", "draining",
@@ -169,11 +168,11 @@ static json_t *connection_json(const struct inc_comm *comm, unsigned int rank)
 	const struct inc_comm_member *m = &comm->members[rank];
 	const struct inc_topo_host *host = &topo->hosts[m->route.host];
 	const struct inc_topo_switch *sw = &topo->switches[host->sw];
-	char ip[INET_ADDRSTRLEN], switch_ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT], switch_ip[INC_ADDR_TEXT];
 	json_t *object;
 
-	inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
-	inet_ntop(AF_INET, &inc_comm_host_port(comm, rank)->ip, switch_ip, sizeof(switch_ip));
+	inc_addr_text(host->ip, ip);
+	inc_addr_text(inc_comm_host_port(comm, rank)->ip, switch_ip);
 	object = json_pack(
 		"{s:i, s:o, s:s, s:s, s:s, s:I, s:i, s:s, s:s, s:I, s:b}", "rank", (int)rank,
 		"ranks", led_json(comm->group, rank), "host", host->name, "transport", m->transport,
@@ -300,13 +299,13 @@ static json_t *trees_json(struct inc_ctl *ctl, const struct inc_msg_query *quest
 static json_t *lacks_json(const struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-	char ip[INET_ADDRSTRLEN], reason[160];
+	char ip[INC_ADDR_TEXT], reason[160];
 	json_t *list = json_array();
 
 	for (unsigned int p = 0; p < topo->n_live_ports; p++) {
 		if (!sw->connected || !sw->ports[p].lacking)
 			continue;
-		inet_ntop(AF_INET, &topo->ports[p].ip, ip, sizeof(ip));
+		inc_addr_text(topo->ports[p].ip, ip);
 		inc_switch_print_lack(sw, p, reason, sizeof(reason));
 		json_array_append_new(list,
 				      json_pack("{s:s, s:s, s:s}", "port", topo->ports[p].name,

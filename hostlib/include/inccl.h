@@ -200,8 +200,8 @@ struct inccl_group_opts {
 	const char *controller; /* "HOST" or "HOST:PORT", or a list with commas */
 	int rank;               /* this rank, from 0; read only if world_size is not 0 */
 	int world_size;         /* ranks of the job; 0: it and rank come from the environment */
-	/* Own IPv4 address on the fabric. NULL: the library offers all addresses of the machine,
-	 * and the controller chooses the one that its topology has. */
+	/* Own address on the fabric, IPv4 or IPv6. NULL: the library offers all addresses of the
+	 * machine, and the controller chooses the one that its topology has. */
 	const char *address;
 	const char *interface; /* the interface that has the address, instead of address */
 	/* Time to look up the controller's name and to reach the controller, by whichever of the

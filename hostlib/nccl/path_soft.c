@@ -461,11 +461,11 @@ int ha_soft_make(struct ha_path *path, const struct ha_path_opts *opts,
 		return inc_err_set(err, ENOMEM, "%s: %s", path->what, strerror(ENOMEM));
 	path->soft = soft;
 	soft->ring = opts->ring;
-	memcpy(&device.own_ip, place->gid + HA_MAPPED_BYTES, sizeof(device.own_ip));
+	memcpy(device.own_ip.byte, place->gid, sizeof(device.own_ip));
 	ret = inc_random24(&psn, err) ?: ops->open(&device, &soft->device, err);
 	if (ret)
 		return ret;
-	soft->opts = (struct inc_channel_opts){.own = {.ip = device.own_ip.s_addr, .psn = psn},
+	soft->opts = (struct inc_channel_opts){.own = {.ip = device.own_ip, .psn = psn},
 					       .pkey = INC_PKEY_DEFAULT,
 					       .max_message_bytes = PIECE_BYTES,
 					       .messages = AHEAD,
@@ -511,7 +511,7 @@ int ha_soft_enter(struct ha_path *path, const struct ha_path_info *peer,
 	}
 	if (ret)
 		return ret;
-	memcpy(&to.end.ip, peer->gid + HA_MAPPED_BYTES, sizeof(to.end.ip));
+	memcpy(to.end.ip.byte, peer->gid, sizeof(to.end.ip));
 	path->peer = *peer;
 	ops->set_class(soft->channel, config->traffic_class);
 	soft->window_ns = ha_config_window_ns(config);

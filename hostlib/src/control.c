@@ -214,7 +214,7 @@ static void receive_error(struct inccl_group *group, const json_t *object)
 		return;
 	}
 	wait->refused = true;
-	wait->own_ip = msg.own_ip.s_addr;
+	wait->own_ip = msg.own_ip;
 	complete_wait(group, wait, -msg.code, text);
 }
 

@@ -63,7 +63,7 @@ static struct inc_channel_device_opts device_opts(const struct inccl_open_opts *
 						  const struct inc_channel_verbs_settings *verbs)
 {
 	return (struct inc_channel_device_opts){
-		.own_ip.s_addr = opts->addr,
+		.own_ip = opts->addr,
 		.rto_min_ns = INCCL_RTO_MIN_NS,
 		.rto_max_ns = INCCL_RTO_MAX_NS,
 		.buffer_bytes = BUFFER_BYTES,
@@ -203,14 +203,13 @@ void inccl_endpoint_abandon(struct inccl_endpoint *ep)
  * NIC would send from the interface that has its GID. */
 static void check_source(const struct inccl_endpoint *ep, const struct inc_channel_peer *peer)
 {
-	char ours[INET_ADDRSTRLEN], routed[INET_ADDRSTRLEN];
-	uint32_t source;
+	char ours[INC_ADDR_TEXT], routed[INC_ADDR_TEXT];
+	struct inc_addr source;
 
-	if (!inc_os.udp.source(peer->end.ip, &source) && source != ep->addr)
+	if (!inc_os.udp.source(&peer->end.ip, &source) && !inc_addr_same(source, ep->addr))
 		ep->log(ep->log_ctx, "%s: the route to %s leaves from %s, not from %s",
-			ep->ops->name, peer->name,
-			inet_ntop(AF_INET, &source, routed, sizeof(routed)),
-			inet_ntop(AF_INET, &ep->addr, ours, sizeof(ours)));
+			ep->ops->name, peer->name, inc_addr_text(source, routed),
+			inc_addr_text(ep->addr, ours));
 }
 
 int inccl_endpoint_connect(struct inccl_endpoint *ep, const struct inc_channel_peer *peer,

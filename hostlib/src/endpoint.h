@@ -18,6 +18,7 @@
 #include "lib/base/err.h"
 #include "lib/channel/channel.h"
 #include "lib/proto/rc_end.h"
+#include "lib/proto/roce.h"
 
 /* Default windows in packets. INCCL_DEFAULT_WINDOW packets fit into the ring of a veth. If switches
  * are in termination mode, results arrive as whole messages, and INCCL_MESSAGES_WINDOW has room for
@@ -40,7 +41,7 @@ extern const struct inccl_transport inccl_transports[];
 #define INCCL_RTO_MAX_NS INC_NSEC_PER_SEC
 
 struct inccl_open_opts {
-	uint32_t addr; /* own address on the fabric, in network order */
+	struct inc_addr addr; /* own address on the fabric */
 	/* largest payload that the caller allows; 0: as large as the path carries */
 	unsigned int payload;
 	unsigned int message_packets; /* never 0 */
@@ -80,9 +81,9 @@ struct inccl_endpoint {
 	const struct inc_channel_ops *ops; /* functions of dev and ch */
 	struct inc_channel_device *dev;
 	struct inc_channel *ch;
-	uint32_t addr;    /* own address, network order */
-	bool by_path;     /* the device has no limit of the payload, so the path has one */
-	uint32_t payload; /* payload bytes of a packet, as agreed with the switch */
+	struct inc_addr addr; /* own address */
+	bool by_path;         /* the device has no limit of the payload, so the path has one */
+	uint32_t payload;     /* payload bytes of a packet, as agreed with the switch */
 	void (*log)(void *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 	void *log_ctx;
 	uint64_t posted; /* messages that post() has accepted */
@@ -161,10 +162,10 @@ int inccl_verbs_settings(const char *options, struct inc_channel_verbs_settings 
 			 struct inc_err *err);
 
 /* path_mtu.c: finds the payload that a soft channel offers to the controller, and checks whether
- * the agreed one fits the route to the peer. fd is any IPv4 socket. */
+ * the agreed one fits the route to the peer. fd is any socket. */
 int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 		       struct inc_err *err);
-int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,
+int inccl_path_check(int fd, struct inc_addr saddr, struct inc_addr daddr, unsigned int payload,
 		     struct inc_err *err);
 
 #endif

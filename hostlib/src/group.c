@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Groups: joining through the controller, and leaving. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -21,17 +20,6 @@ int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err
 	return 0;
 }
 
-static int add_address(struct inc_msg_join *msg, struct in_addr addr, struct inc_err *err)
-{
-	if (msg->n_addrs == INC_MAX_ADDRS)
-		return inc_err_set(err, E2BIG,
-				   "more than %d IPv4 addresses: an address or an interface of "
-				   "them must be named",
-				   INC_MAX_ADDRS);
-	msg->addrs[msg->n_addrs++] = addr;
-	return 0;
-}
-
 /* Collects this machine's addresses to offer to the controller: the given one, those of the given
  * interface, or all. Only unicast addresses count, because the controller would refuse all if one
  * were not unicast. */
@@ -39,38 +27,39 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *m
 			 struct inc_err *err)
 {
 	struct ifaddrs *list, *ifa;
-	struct in_addr addr;
+	struct inc_addr addr;
 	int ret = 0;
 
 	if (place->address) {
-		if (inet_pton(AF_INET, place->address, &addr) != 1)
-			return inc_err_set(err, EINVAL, "address '%s' is not an IPv4 address",
+		ret = inc_addr_parse_host(place->address, &addr);
+		if (ret == -ERANGE)
+			return inc_err_set(err, EINVAL, "address '%s' %s", place->address,
+					   inc_addr_fault(addr));
+		if (ret)
+			return inc_err_set(err, EINVAL,
+					   "address '%s' is not an IPv4 or IPv6 address",
 					   place->address);
-		if (!inc_addr_unicast(ntohl(addr.s_addr)))
-			return inc_err_set(err, EINVAL, "address '%s' is not a unicast address",
-					   place->address);
-		return add_address(msg, addr, err);
+		return inccl_rails_add_address(msg, addr, err);
 	}
 	if (getifaddrs(&list))
 		return inc_err_set(err, errno, "own addresses: %s", strerror(errno));
 	for (ifa = list; ifa && !ret; ifa = ifa->ifa_next) {
-		if (!ifa->ifa_addr || ifa->ifa_addr->sa_family != AF_INET ||
-		    !(ifa->ifa_flags & IFF_UP))
+		if (!(ifa->ifa_flags & IFF_UP))
 			continue;
 		if (place->interface ? strcmp(place->interface, ifa->ifa_name) != 0
 				     : (ifa->ifa_flags & IFF_LOOPBACK) != 0)
 			continue;
-		addr = ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr;
-		if (inc_addr_unicast(ntohl(addr.s_addr)))
-			ret = add_address(msg, addr, err);
+		addr = inc_addr_of_sockaddr(ifa->ifa_addr);
+		if (inc_addr_given(addr) && inc_addr_is_host(addr))
+			ret = inccl_rails_add_address(msg, addr, err);
 	}
 	freeifaddrs(list);
-	if (msg->n_addrs)
+	if (msg->n_addrs || msg->n_addrs_ipv6)
 		return ret;
-	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no unicast IPv4 address",
+	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no unicast address",
 					      place->interface)
 				: inc_err_set(err, EADDRNOTAVAIL,
-					      "no interface has a unicast IPv4 address");
+					      "no interface has a unicast address");
 }
 
 /* Finds the name of this machine that the controller shows. Characters that a message cannot
@@ -103,14 +92,14 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 	struct control_wait wait = {.id = INC_MSG_JOINED, .index = -1, .number = -1};
 	const struct inc_msg_joined *joined = &wait.answer.joined;
 	struct inccl_node *node = inccl_node_offer(group, msg);
-	char addr[INET_ADDRSTRLEN];
+	char addr[INC_ADDR_TEXT];
 	int ret;
 
 	inccl_group_introduce(group, msg);
 	pthread_mutex_lock(&group->lock);
 	ret = inccl_control_call(group, INC_MSG_JOIN, msg, &wait, limit, err);
 	if (!ret) {
-		group->addr = joined->addr.s_addr;
+		group->addr = joined->addr;
 		inccl_rails_set(group, joined);
 		group->number = joined->group;
 		group->rank = joined->rank;
@@ -118,7 +107,7 @@ int inccl_group_join(struct inccl_group *group, struct inc_msg_join *msg, struct
 	}
 	pthread_mutex_unlock(&group->lock);
 	if (!ret && group->world_size) {
-		inet_ntop(AF_INET, &joined->addr, addr, sizeof(addr));
+		inc_addr_text(joined->addr, addr);
 		inccl_log_line(group->log, "rank %d of %d in group %u (%s), address %s",
 			       group->rank, group->world_size, group->number, group->job, addr);
 	}

@@ -30,6 +30,7 @@
 #include "lib/proto/rc_end.h"
 #include "hostlib/src/endpoint.h"
 #include "hostlib/src/rails.h"
+#include "lib/proto/roce.h"
 
 #define CONNECT_TIMEOUT_MS   5000
 #define CONNECT_SEVERAL_MS   15000 /* with several controllers, of which one must lead first */
@@ -40,8 +41,7 @@
 /* Time that a rank waits for the controller's notice after a mismatch of collectives, because the
  * notice names the ranks. */
 #define NOTICE_GRACE_MS 500
-/* Time that destroying a communicator waits at most for the peer's ACKs. */
-#define SETTLE_MS 200
+#define SETTLE_MS       200 /* limit of the time that destroying a communicator waits for ACKs */
 
 /* Log of a group. The groups of splits and duplicates of its communicators use the same log. */
 struct inccl_log {
@@ -75,9 +75,9 @@ struct control_wait {
 	/* The caller waits for the answer to D, even after the group has failed. */
 	bool farewell;
 	bool done;
-	bool refused;    /* the controller has answered with an error, so it knows of the failure */
-	int err;         /* 0, or -errno of the answer, with the reason in text */
-	uint32_t own_ip; /* address from which the caller shall ask again after EAGAIN; 0: none */
+	bool refused; /* the controller has answered with an error, so it knows of the failure */
+	int err;      /* 0, or -errno of the answer, with the reason in text */
+	struct inc_addr own_ip; /* where the caller shall ask again after EAGAIN; zeros: nowhere */
 	char text[512];
 	union control_answer answer;
 	struct control_wait *next;
@@ -98,7 +98,7 @@ struct inccl_group {
 	char job[INC_CONTROL_NAME_LEN];
 	int rank;
 	int world_size;
-	uint32_t addr;        /* own address in network order, which the controller has chosen */
+	struct inc_addr addr; /* own address, which the controller has chosen */
 	char controller[280]; /* name of the present controller, for texts of errors */
 	struct inc_hostports controllers;
 	unsigned int controller_at; /* number of the present one; it changes under the lock */

@@ -97,7 +97,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	const unsigned int most = made->mode == INC_TREE_TERMINATION
 					  ? own->payload
 					  : inc_min(own->payload, INC_MAX_PAYLOAD);
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
 	if (made->payload > most || made->slots < least)
 		return inc_err_set(err, EPROTO,
@@ -115,7 +115,7 @@ static int apply_made(struct inccl_communicator *comm, const struct inc_msg_made
 	peer->reorder = made->probes && made->reorder;
 	peer->rto_min_ns = made->rto_min_ms * INC_NSEC_PER_MSEC;
 	peer->messages = comm->messages;
-	inet_ntop(AF_INET, &conn->peer.ip, ip, sizeof(ip));
+	inc_addr_text(conn->peer.ip, ip);
 	snprintf(comm->peer, sizeof(comm->peer), "%s (%s)", conn->node, ip);
 	peer->name = comm->peer;
 	comm->granted = made->channels;
@@ -164,7 +164,7 @@ static int ask(struct inccl_communicator *comm, const struct inccl_own *own,
 		.floats = INC_FLOATS_NATIVE,
 		.channels = wanted_channels(comm, survey),
 		.has_own_ip = comm->group->rails.n,
-		.own_ip.s_addr = comm->lanes.own,
+		.own_ip = comm->lanes.own,
 		.n_rails = survey->n,
 	};
 	int ret;
@@ -195,7 +195,7 @@ void inccl_comm_log_slow(struct inccl_communicator *comm, bool floats)
  * from which this rank shall ask again, if the controller names one. Called under the group's
  * lock. */
 static int get_connection(struct inccl_communicator *comm, const struct inccl_own *own,
-			  const struct inccl_survey *survey, uint32_t *again,
+			  const struct inccl_survey *survey, struct inc_addr *again,
 			  struct inccl_limit *limit, struct inc_err *err)
 {
 	struct control_wait wait = {.id = INC_MSG_MADE, .index = comm->index, .number = -1};
@@ -204,7 +204,7 @@ static int get_connection(struct inccl_communicator *comm, const struct inccl_ow
 
 	ret = ask(comm, own, survey, &wait, limit, err);
 	comm->refused = wait.refused;
-	*again = ret == -EAGAIN ? wait.own_ip : 0;
+	*again = ret == -EAGAIN ? wait.own_ip : (struct inc_addr){};
 	if (ret)
 		return ret;
 	ret = apply_made(comm, &wait.answer.made, own, &peer, err);
@@ -275,8 +275,8 @@ static void set_endpoint(struct inccl_communicator *comm, struct inccl_endpoint 
 
 /* Opens an endpoint at the address in comm->lanes, and asks for its connection. */
 static int join_by(struct inccl_communicator *comm, enum inccl_transport_kind kind,
-		   const struct inccl_survey *survey, uint32_t *again, struct inccl_limit *limit,
-		   struct inc_err *err)
+		   const struct inccl_survey *survey, struct inc_addr *again,
+		   struct inccl_limit *limit, struct inc_err *err)
 {
 	struct inccl_group *group = comm->group;
 	struct inccl_own own = {0};
@@ -284,7 +284,7 @@ static int join_by(struct inccl_communicator *comm, enum inccl_transport_kind ki
 	int ret = open_endpoint(comm, kind, &ep, &own, err);
 
 	inccl_log_deliver(group->log);
-	*again = 0;
+	*again = (struct inc_addr){};
 	if (ret)
 		return ret;
 	comm->settings.transport = ep->transport->kind;
@@ -301,13 +301,13 @@ int inccl_comm_join_network(struct inccl_communicator *comm, struct inccl_limit 
 {
 	const enum inccl_transport_kind kind = comm->settings.transport;
 	struct inccl_survey survey;
-	uint32_t again;
+	struct inc_addr again;
 	int ret;
 
 	inccl_rails_choose(comm, &survey);
 	ret = join_by(comm, kind, &survey, &again, limit, err);
 	/* another rank cannot use that NIC; each further time another NIC has failed meanwhile */
-	for (unsigned int i = 0; again && i < INC_MAX_RAILS; i++) {
+	for (unsigned int i = 0; inc_addr_given(again) && i < INC_MAX_RAILS; i++) {
 		comm->lanes.own = again;
 		ret = join_by(comm, kind, &survey, &again, limit, err);
 	}

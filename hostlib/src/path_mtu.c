@@ -4,9 +4,7 @@
  * routes allow. ICMP is not considered, because anyone can forge it, and the socket ignores it as
  * well. Called while an endpoint is opened and connected.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -15,6 +13,7 @@
 #include <unistd.h>
 #include "hostlib/src/endpoint.h"
 #include "lib/base/fd.h"
+#include "lib/net/netdev.h"
 #include "lib/roce/wire.h"
 
 /* Size of the buffer for the kernel's answers about routes. An answer has as many routes as the
@@ -28,6 +27,11 @@ struct route {
 };
 
 typedef void (*route_fn)(const struct route *route, void *ctx);
+
+static unsigned char family_of(struct inc_addr addr)
+{
+	return inc_addr_is_ipv4(addr) ? AF_INET : AF_INET6;
+}
 
 static const struct rtattr *find_attr(const struct rtattr *at, int left, unsigned short type)
 {
@@ -58,8 +62,7 @@ static void take_route(const struct nlmsghdr *nlh, route_fn fn, void *ctx)
 
 	/* a CLONED route is ignored, because the kernel has learned it for a destination, mostly by
 	 * ICMP */
-	if (nlh->nlmsg_type != RTM_NEWROUTE || rtm->rtm_family != AF_INET ||
-	    rtm->rtm_flags & RTM_F_CLONED)
+	if (nlh->nlmsg_type != RTM_NEWROUTE || rtm->rtm_flags & RTM_F_CLONED)
 		return;
 	metrics = find_attr(first, len, RTA_METRICS);
 	if (metrics)
@@ -133,7 +136,8 @@ static void keep(const struct route *route, void *ctx)
 	*(struct route *)ctx = *route;
 }
 
-static int interface_routes(struct route *found)
+/* Asks the kernel for all routes of the family of the address. */
+static int interface_routes(struct inc_addr addr, struct route *found)
 {
 	struct {
 		struct nlmsghdr nlh;
@@ -142,7 +146,7 @@ static int interface_routes(struct route *found)
 		.nlh = {.nlmsg_len = sizeof(question),
 			.nlmsg_type = RTM_GETROUTE,
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		.rtm = {.rtm_family = AF_INET},
+		.rtm = {.rtm_family = family_of(addr)},
 	};
 
 	return ask_routes(&question.nlh, smallest, found);
@@ -150,51 +154,48 @@ static int interface_routes(struct route *found)
 
 /* Asks the kernel for the configured route to an address, without what the kernel has learned about
  * that address. */
-static int route_to(uint32_t saddr, uint32_t daddr, struct route *found)
+static int route_to(struct inc_addr saddr, struct inc_addr daddr, struct route *found)
 {
+	const size_t len = inc_addr_is_ipv4(daddr) ? 4 : 16;
 	struct {
 		struct nlmsghdr nlh;
 		struct rtmsg rtm;
-		struct rtattr dst;
-		uint32_t daddr;
-		struct rtattr src;
-		uint32_t saddr;
+		uint8_t attrs[2 * RTA_SPACE(sizeof(daddr))];
 	} question = {
-		.nlh = {.nlmsg_len = sizeof(question),
+		.nlh = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)) + 2 * RTA_SPACE(len),
 			.nlmsg_type = RTM_GETROUTE,
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
-		.rtm = {.rtm_family = AF_INET,
-			.rtm_dst_len = 32,
-			.rtm_src_len = 32,
+		.rtm = {.rtm_family = family_of(daddr),
+			.rtm_dst_len = 8 * len,
+			.rtm_src_len = 8 * len,
 			.rtm_flags = RTM_F_FIB_MATCH},
-		.dst = {.rta_len = RTA_LENGTH(sizeof(daddr)), .rta_type = RTA_DST},
-		.daddr = daddr,
-		.src = {.rta_len = RTA_LENGTH(sizeof(saddr)), .rta_type = RTA_SRC},
-		.saddr = saddr,
 	};
+	const struct rtattr dst = {.rta_len = RTA_LENGTH(len), .rta_type = RTA_DST};
+	const struct rtattr src = {.rta_len = RTA_LENGTH(len), .rta_type = RTA_SRC};
+	uint8_t *at = question.attrs;
 
+	/* an IPv4 address is the end of the mapped one */
+	memcpy(at, &dst, sizeof(dst));
+	memcpy(at + sizeof(dst), daddr.byte + sizeof(daddr) - len, len);
+	at += RTA_SPACE(len);
+	memcpy(at, &src, sizeof(src));
+	memcpy(at + sizeof(src), saddr.byte + sizeof(saddr) - len, len);
 	return ask_routes(&question.nlh, keep, found);
 }
 
 /* Finds the interface that has the address. Returns its MTU and its name. */
-static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], struct inc_err *err)
+static int interface_mtu(int fd, struct inc_addr addr, int *mtu, char name[IFNAMSIZ],
+			 struct inc_err *err)
 {
-	struct ifaddrs *list, *ifa;
 	struct ifreq ifr = {0};
-	char text[INET_ADDRSTRLEN];
+	char text[INC_ADDR_TEXT];
+	const int ret = inc_interface_with(addr, name);
 
-	if (getifaddrs(&list))
-		return inc_err_set(err, errno, "interfaces: %s", strerror(errno));
-	for (ifa = list; ifa; ifa = ifa->ifa_next)
-		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET &&
-		    ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr == addr)
-			break;
-	if (ifa)
-		snprintf(name, IFNAMSIZ, "%s", ifa->ifa_name);
-	freeifaddrs(list);
-	inet_ntop(AF_INET, &addr, text, sizeof(text));
-	if (!ifa)
-		return inc_err_set(err, EADDRNOTAVAIL, "no interface has the address %s", text);
+	if (ret == -EADDRNOTAVAIL)
+		return inc_err_set(err, EADDRNOTAVAIL, "no interface has the address %s",
+				   inc_addr_text(addr, text));
+	if (ret)
+		return inc_err_set(err, -ret, "interfaces: %s", strerror(-ret));
 	memcpy(ifr.ifr_name, name, IFNAMSIZ);
 	if (ioctl(fd, SIOCGIFMTU, &ifr))
 		return inc_err_set(err, errno, "%s: MTU: %s", name, strerror(errno));
@@ -205,6 +206,7 @@ static int interface_mtu(int fd, uint32_t addr, int *mtu, char name[IFNAMSIZ], s
 int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int *payload,
 		       struct inc_err *err)
 {
+	const unsigned int overhead = inc_roce_overhead(opts->addr);
 	struct route route = {0};
 	char name[IFNAMSIZ];
 	unsigned int p, by_route;
@@ -213,7 +215,7 @@ int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int 
 	ret = interface_mtu(fd, opts->addr, &mtu, name, err);
 	if (ret)
 		return ret;
-	p = inc_roce_payload(mtu);
+	p = inc_roce_payload(mtu, overhead);
 	if (!p)
 		return inc_err_set(err, EMSGSIZE, "%s: MTU %d is too small for a payload of %d",
 				   name, mtu, INC_MIN_PAYLOAD);
@@ -227,11 +229,11 @@ int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int 
 	/* The switch's address is not known yet, because it is in the controller's answer to this
 	 * offer. So the offer is the payload that every route out of this interface carries. */
 	route.ifindex = if_nametoindex(name);
-	ret = interface_routes(&route);
+	ret = interface_routes(opts->addr, &route);
 	if (ret)
 		opts->log(opts->log_ctx, "soft: routes: %s; taking them to carry what %s does",
 			  strerror(-ret), name);
-	by_route = inc_roce_payload(route.mtu);
+	by_route = inc_roce_payload(route.mtu, overhead);
 	if (ret || !by_route || by_route >= p)
 		return 0;
 	opts->log(opts->log_ctx, "soft: a route out of %s has MTU %u: payload %u", name, route.mtu,
@@ -240,10 +242,11 @@ int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int 
 	return 0;
 }
 
-int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,
+int inccl_path_check(int fd, struct inc_addr saddr, struct inc_addr daddr, unsigned int payload,
 		     struct inc_err *err)
 {
-	char text[INET_ADDRSTRLEN], name[IFNAMSIZ];
+	const unsigned int overhead = inc_roce_overhead(daddr);
+	char text[INC_ADDR_TEXT], name[IFNAMSIZ];
 	struct route route = {0};
 	struct ifreq ifr = {0};
 	unsigned int mtu;
@@ -257,11 +260,11 @@ int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payloa
 		if (!ioctl(fd, SIOCGIFMTU, &ifr) && (!mtu || (int)mtu > ifr.ifr_mtu))
 			mtu = ifr.ifr_mtu;
 	}
-	if (!mtu || payload + INC_MAX_OVERHEAD <= mtu)
+	if (!mtu || payload + overhead <= mtu)
 		return 0;
-	inet_ntop(AF_INET, &daddr, text, sizeof(text));
+	inc_addr_text(daddr, text);
 	return inc_err_set(err, EMSGSIZE,
 			   "route to %s: MTU %u is too small for a payload of %u, %u is the "
 			   "largest",
-			   text, mtu, payload, inc_roce_payload(mtu));
+			   text, mtu, payload, inc_roce_payload(mtu, overhead));
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -26,16 +25,31 @@ void inccl_rails_set(struct inccl_group *group, const struct inc_msg_joined *joi
 		return;
 	rails->n = joined->n_rails;
 	for (unsigned int i = 0; i < rails->n; i++)
-		rails->rail[i].addr = joined->rails[i].s_addr;
+		rails->rail[i].addr = joined->rails[i];
+}
+
+int inccl_rails_add_address(struct inc_msg_join *msg, struct inc_addr addr, struct inc_err *err)
+{
+	const bool ipv4 = inc_addr_is_ipv4(addr);
+	uint32_t *n = ipv4 ? &msg->n_addrs : &msg->n_addrs_ipv6;
+
+	if (*n == INC_MAX_ADDRS)
+		return inc_err_set(err, E2BIG,
+				   "more than %d %s addresses: an address or an interface of "
+				   "them must be named",
+				   INC_MAX_ADDRS, inc_addr_family(addr));
+	(ipv4 ? msg->addrs : msg->addrs_ipv6)[(*n)++] = addr;
+	return 0;
 }
 
 void inccl_rails_introduce(const struct inccl_group *group, struct inc_msg_join *msg)
 {
-	msg->n_addrs = 1;
-	msg->addrs[0].s_addr = group->addr;
+	struct inc_err unused;
+
+	inccl_rails_add_address(msg, group->addr, &unused);
 	for (unsigned int i = 0; i < group->rails.n; i++) {
-		if (group->rails.rail[i].addr != group->addr)
-			msg->addrs[msg->n_addrs++].s_addr = group->rails.rail[i].addr;
+		if (!inc_addr_same(group->rails.rail[i].addr, group->addr))
+			inccl_rails_add_address(msg, group->rails.rail[i].addr, &unused);
 	}
 }
 
@@ -46,7 +60,7 @@ void inccl_rails_inherit(struct inccl_group *group, struct inccl_group *parent)
 		const struct inccl_rail *from = &parent->rails.rail[i];
 		struct inccl_rail *to = &group->rails.rail[i];
 
-		if (to->addr != from->addr)
+		if (!inc_addr_same(to->addr, from->addr))
 			continue;
 		memcpy(to->name, from->name, sizeof(to->name));
 		memcpy(to->reason, from->reason, sizeof(to->reason));
@@ -63,8 +77,7 @@ static void look(const struct ifaddrs *list, const struct inccl_rail *rail,
 	const struct ifaddrs *ifa;
 
 	for (ifa = list; ifa; ifa = ifa->ifa_next)
-		if (ifa->ifa_addr && ifa->ifa_addr->sa_family == AF_INET &&
-		    ((struct sockaddr_in *)ifa->ifa_addr)->sin_addr.s_addr == rail->addr)
+		if (inc_addr_same(inc_addr_of_sockaddr(ifa->ifa_addr), rail->addr))
 			break;
 	if (ifa)
 		snprintf(found->name, sizeof(found->name), "%s", ifa->ifa_name);
@@ -76,11 +89,25 @@ static void look(const struct ifaddrs *list, const struct inccl_rail *rail,
 		strcpy(found->reason, "it has no carrier");
 }
 
-/* Waits for an answer to a datagram from the switch to which the NIC was connected last. */
-static bool answers_udp(const struct inccl_rail *rail, unsigned int tries, unsigned int ms)
+/* Returns the address of the switch to which NIC i was connected last; zeros: there was none. */
+static struct inc_addr peer_of(struct inccl_group *group, unsigned int i)
 {
+	struct inc_addr peer;
+
+	pthread_mutex_lock(&group->lock);
+	peer = group->rails.rail[i].peer;
+	pthread_mutex_unlock(&group->lock);
+	return peer;
+}
+
+/* Waits for an answer to a datagram from the switch to which NIC i was connected last. */
+static bool answers_udp(struct inccl_group *group, unsigned int i, unsigned int tries,
+			unsigned int ms)
+{
+	const struct inc_addr peer = peer_of(group, i);
+
 	while (tries--) {
-		if (inc_os.udp.refuses(rail->addr, rail->peer, IPPORT_DISCARD, ms))
+		if (inc_os.udp.refuses(&group->rails.rail[i].addr, &peer, IPPORT_DISCARD, ms))
 			return true;
 	}
 	return false;
@@ -88,14 +115,12 @@ static bool answers_udp(const struct inccl_rail *rail, unsigned int tries, unsig
 
 /* Whether another NIC than i gets an answer to a datagram. If none does, a firewall may drop the
  * question or the answer everywhere. */
-static bool another_answers_udp(const struct inccl_rails *rails, const struct inccl_survey *survey,
+static bool another_answers_udp(struct inccl_group *group, const struct inccl_survey *survey,
 				unsigned int i)
 {
-	for (unsigned int k = 0; k < rails->n; k++) {
-		const struct inccl_rail *rail = &rails->rail[k];
-
-		if (k != i && !*survey->rail[k].reason && rail->peer &&
-		    answers_udp(rail, ANSWER_TRIES, ANSWER_MS))
+	for (unsigned int k = 0; k < group->rails.n; k++) {
+		if (k != i && !*survey->rail[k].reason && inc_addr_given(peer_of(group, k)) &&
+		    answers_udp(group, k, ANSWER_TRIES, ANSWER_MS))
 			return true;
 	}
 	return false;
@@ -120,20 +145,20 @@ static bool was_only_tcp(struct inccl_group *group, unsigned int i)
 static const char *find_fault(struct inccl_group *group, const struct inccl_survey *survey,
 			      unsigned int i, unsigned int *patience)
 {
-	const struct inccl_rail *rail = &group->rails.rail[i];
+	const struct inc_addr peer = peer_of(group, i);
 	const unsigned int tries = *patience;
 
-	if (answers_udp(rail, ANSWER_TRIES, ANSWER_MS))
+	if (answers_udp(group, i, ANSWER_TRIES, ANSWER_MS))
 		return NULL;
-	if (!inc_os.udp.answers(rail->addr, rail->peer, ANSWER_MS))
+	if (!inc_os.udp.answers(&group->rails.rail[i].addr, &peer, ANSWER_MS))
 		return "does not answer";
 	if (was_only_tcp(group, i))
 		return only_tcp;
 	/* this takes time from the limit for the communicator, so only one NIC is examined so */
 	*patience = 0;
-	if (!tries || !another_answers_udp(&group->rails, survey, i))
+	if (!tries || !another_answers_udp(group, survey, i))
 		return NULL;
-	return answers_udp(rail, tries, PATIENT_MS) ? NULL : only_tcp;
+	return answers_udp(group, i, tries, PATIENT_MS) ? NULL : only_tcp;
 }
 
 /* Checks NICs of which a communicator has failed. If no NIC gets an answer, all of them are used,
@@ -143,25 +168,23 @@ static void check_suspects(struct inccl_group *group, struct inccl_survey *surve
 	const char *faults[INC_MAX_RAILS] = {};
 	struct inccl_rails *rails = &group->rails;
 	unsigned int patience = PATIENT_TRIES;
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
 	for (unsigned int i = 0; i < rails->n; i++) {
 		struct inccl_rail *rail = &rails->rail[i];
 
 		if (*survey->rail[i].reason)
 			continue;
-		if (rail->suspect && rail->peer)
+		if (rail->suspect && inc_addr_given(peer_of(group, i)))
 			faults[i] = find_fault(group, survey, i, &patience);
 		rail->suspect = !!faults[i];
 		survey->usable += !faults[i];
 	}
 	for (unsigned int i = 0; i < rails->n && survey->usable; i++) {
-		const uint32_t peer = rails->rail[i].peer;
-
 		if (faults[i])
 			snprintf(survey->rail[i].reason, sizeof(survey->rail[i].reason),
-				 "the switch's port %s %s",
-				 inet_ntop(AF_INET, &peer, ip, sizeof(ip)), faults[i]);
+				 "the switch's port %s %s", inc_addr_text(peer_of(group, i), ip),
+				 faults[i]);
 	}
 	for (unsigned int i = 0; i < rails->n && !survey->usable; i++)
 		survey->usable += !!faults[i];
@@ -174,7 +197,7 @@ static void log_changes(struct inccl_group *group, struct inccl_survey *survey)
 	for (unsigned int i = 0; i < survey->n; i++) {
 		struct inccl_rail *rail = &group->rails.rail[i];
 		struct inc_msg_rail *found = &survey->rail[i];
-		char ip[INET_ADDRSTRLEN];
+		char ip[INC_ADDR_TEXT];
 
 		if (!*found->name)
 			memcpy(found->name, rail->name, sizeof(found->name));
@@ -182,7 +205,7 @@ static void log_changes(struct inccl_group *group, struct inccl_survey *survey)
 		if (!strcmp(rail->reason, found->reason))
 			continue;
 		memcpy(rail->reason, found->reason, sizeof(rail->reason));
-		inet_ntop(AF_INET, &rail->addr, ip, sizeof(ip));
+		inc_addr_text(rail->addr, ip);
 		if (*found->reason)
 			inccl_log_line(group->log, "NIC %s (%s) of this host is left out: %s",
 				       found->name, ip, found->reason);
@@ -202,7 +225,7 @@ static void survey_all(struct inccl_group *group, struct inccl_survey *survey)
 		return;
 	survey->n = rails->n;
 	for (unsigned int i = 0; i < rails->n; i++) {
-		survey->rail[i].ip.s_addr = rails->rail[i].addr;
+		survey->rail[i].ip = rails->rail[i].addr;
 		look(list, &rails->rail[i], &survey->rail[i]);
 	}
 	freeifaddrs(list);
@@ -225,23 +248,23 @@ void inccl_rails_choose(struct inccl_communicator *comm, struct inccl_survey *su
 	survey_all(comm->group, survey);
 	for (unsigned int i = survey->usable ? survey->n : 0; i--;) {
 		if (!*survey->rail[i].reason)
-			comm->lanes.own = survey->rail[i].ip.s_addr;
+			comm->lanes.own = survey->rail[i].ip;
 	}
 }
 
-static struct inccl_rail *find(struct inccl_group *group, uint32_t addr)
+static struct inccl_rail *find(struct inccl_group *group, struct inc_addr addr)
 {
 	for (unsigned int i = 0; i < group->rails.n; i++) {
-		if (group->rails.rail[i].addr == addr)
+		if (inc_addr_same(group->rails.rail[i].addr, addr))
 			return &group->rails.rail[i];
 	}
 	return NULL;
 }
 
-static bool has_lane(const struct inccl_lanes *lanes, uint32_t addr)
+static bool has_lane(const struct inccl_lanes *lanes, struct inc_addr addr)
 {
 	for (unsigned int i = 0; i < lanes->n; i++) {
-		if (lanes->addr[i] == addr)
+		if (inc_addr_same(lanes->addr[i], addr))
 			return true;
 	}
 	return !lanes->n;
@@ -252,20 +275,19 @@ int inccl_rails_take(struct inccl_communicator *comm, const struct inc_msg_made 
 {
 	struct inccl_group *group = comm->group;
 	struct inccl_rail *rail = find(group, comm->lanes.own);
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
 	if (rail)
 		rail->peer = made->connection.peer.ip;
 	if (comm->lead || !group->rails.n)
 		return 0;
 	for (unsigned int i = 0; i < made->n_rails; i++) {
-		if (!find(group, made->rails[i].s_addr))
+		if (!find(group, made->rails[i]))
 			return inc_err_set(
 				err, EPROTO,
 				"controller %s: answer to 'C': %s is no NIC of this host",
-				group->controller,
-				inet_ntop(AF_INET, &made->rails[i], ip, sizeof(ip)));
-		comm->lanes.addr[i] = made->rails[i].s_addr;
+				group->controller, inc_addr_text(made->rails[i], ip));
+		comm->lanes.addr[i] = made->rails[i];
 	}
 	comm->lanes.n = made->n_rails;
 	for (rail = group->rails.rail; rail < group->rails.rail + group->rails.n; rail++)
@@ -274,7 +296,7 @@ int inccl_rails_take(struct inccl_communicator *comm, const struct inc_msg_made 
 				       "communicator %u does not use NIC %s (%s), because another "
 				       "rank lacks a NIC of its rail",
 				       made->communicator, rail->name,
-				       inet_ntop(AF_INET, &rail->addr, ip, sizeof(ip)));
+				       inc_addr_text(rail->addr, ip));
 	return 0;
 }
 

@@ -10,19 +10,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/conf/messages.h"
+#include "lib/proto/roce.h"
 
 struct inccl_communicator;
 struct inccl_group;
 
 struct inccl_rail {
-	uint32_t addr; /* address of the NIC, in network order */
-	/* The NIC's name when it was found last, and why it is left out ("": it works). The group's
-	 * lock protects both. */
+	struct inc_addr addr; /* address of the NIC */
+	/* The NIC's name when it was found last, why it is left out ("": it works), and the address
+	 * of the switch at the other end of the last connection (zeros: there was none). The
+	 * group's lock protects them. */
 	char name[INC_CONTROL_PORT_LEN], reason[INC_CONTROL_REASON_LEN];
-	/* address of the switch at the other end of the last connection; 0: there was none */
-	_Atomic uint32_t peer;
+	struct inc_addr peer;
 	/* A communicator that used the NIC has failed, so the switch must answer before the NIC is
 	 * used again. */
 	atomic_bool suspect;
@@ -38,10 +40,10 @@ struct inccl_rails {
 
 /* The NICs of a communicator. */
 struct inccl_lanes {
-	uint32_t own; /* address of this channel's NIC */
+	struct inc_addr own; /* address of this channel's NIC */
 	/* In channel 0: the addresses that the channels use in turn. n is 0 if all use `own`. */
 	unsigned int n;
-	uint32_t addr[INC_MAX_RAILS];
+	struct inc_addr addr[INC_MAX_RAILS];
 };
 
 /* The NICs of a rank, as it describes them when it asks for a communicator. */
@@ -52,6 +54,8 @@ struct inccl_survey {
 
 /* Stores which NICs the controller knows. Called under the group's lock. */
 void inccl_rails_set(struct inccl_group *group, const struct inc_msg_joined *joined);
+/* Adds an address of this host to those of the message. Returns 0 or -E2BIG. */
+int inccl_rails_add_address(struct inc_msg_join *msg, struct inc_addr addr, struct inc_err *err);
 /* Fills in the addresses of this host for a group that is made of this one. */
 void inccl_rails_introduce(const struct inccl_group *group, struct inc_msg_join *msg);
 /* Gives a group what the group of which it was made knows about the NICs. */

@@ -236,7 +236,7 @@ static void fill_claims(const struct inccl_group *group, struct inc_msg_resume *
 		snprintf(claim->transport, sizeof(claim->transport), "%s", comm->transport);
 		claim->own = comm->own;
 		claim->has_own_ip = group->rails.n;
-		claim->own_ip.s_addr = comm->lanes.own;
+		claim->own_ip = comm->lanes.own;
 		claim->payload = comm->payload;
 		claim->slots = comm->slots;
 		claim->mode = comm->mode;

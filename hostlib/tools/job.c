@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "lib/conf/messages.h"
-#include "lib/net/check.h"
+#include "lib/base/addr.h"
+#include "lib/net/netdev.h"
 #include "lib/net/hostport.h"
 #include "lib/proto/maps.h"
 #include "lib/proto/roce.h"
@@ -65,9 +66,9 @@ const struct inc_opt job_options[] = {
 	 .help = "how many ranks there are",
 	 INC_OPT_NUMBER(struct job, group_opts.world_size, 1, 65536)},
 	{.name = "addr",
-	 .value = "IPV4",
+	 .value = "IP",
 	 .help = "own address on the fabric",
-	 INC_OPT_TEXT(struct job, group_opts.address, inc_ipv4_check)},
+	 INC_OPT_TEXT(struct job, group_opts.address, inc_addr_check)},
 	{.name = "interface",
 	 .value = "NAME",
 	 .help = "the interface that has it",

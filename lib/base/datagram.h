@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <netinet/in.h>
 #include <sys/uio.h>
+#include "lib/base/addr.h"
 #include "lib/base/os.h"
+#include "lib/proto/roce.h"
 
 /* The limit of the sends (struct inc_udp_send) that one call passes to the kernel. */
 #define INC_UDP_SENDS 32
@@ -30,15 +32,15 @@ struct inc_udp_socket {
 
 /* A send: one packet, or several, which the kernel separates. */
 struct inc_udp_send {
-	const struct sockaddr_in *to;
-	/* own address from which the send leaves, in network order; 0: the address of the socket,
-	 * which is bound to one */
-	uint32_t source;
+	const union inc_sockaddr *to; /* of the socket's family */
+	/* own address from which the send leaves; zeros: the address of the socket, which is bound
+	 * to one */
+	struct inc_addr source;
 	const struct iovec *iov;
 	unsigned int iovs;
 	/* length of each packet but the last, which may be shorter; 0: the send is one packet */
 	uint16_t segment_bytes;
-	uint8_t tos; /* TOS byte of the packets; 0: that of the socket */
+	uint8_t tos; /* TOS byte or traffic class of the packets; 0: that of the socket */
 	/* priority of the packets in the kernel, from which a VLAN device makes that of their tag;
 	 * 0: that of the socket, or that which follows from tos */
 	uint8_t priority;
@@ -46,14 +48,14 @@ struct inc_udp_send {
 
 /* A received datagram. It has packets of `step` bytes each, of which the last may be shorter. */
 struct inc_datagram {
-	struct sockaddr_in from;
+	union inc_sockaddr from;
 	const uint8_t *data;
 	size_t size, step;
-	/* the interface at which the datagram arrived, and the own address to which it was sent, in
-	 * network order; 0: unknown, or show_arrival() was not called */
+	/* the interface at which the datagram arrived, and the own address to which it was sent; 0
+	 * and zeros: unknown, or show_arrival() was not called */
 	unsigned int ifindex;
-	uint32_t to;
-	uint8_t tos; /* TOS byte of the packets; 0: unknown */
+	struct inc_addr to;
+	uint8_t tos; /* TOS byte or traffic class of the packets; 0: unknown */
 };
 
 #endif

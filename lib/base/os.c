@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include "lib/base/addr.h"
 #include "lib/base/clock.h"
 #include "lib/base/datagram.h"
 #include "lib/base/fd.h"
@@ -39,8 +40,8 @@ static int random_bytes(void *out, size_t size, bool wait)
 
 /* Bytes for the control messages of one datagram. A send has the length of its segments, its source
  * address and its TOS byte. A received datagram has the length of its segments, the place where it
- * has arrived, and its TOS byte. */
-#define CONTROL_BYTES (3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in_pktinfo)))
+ * has arrived, and its TOS byte. The struct of IPv6 is the longer one. */
+#define CONTROL_BYTES (3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo)))
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -64,24 +65,27 @@ static int grow_udp(int fd, int bytes)
 	return got;
 }
 
-static int bind_udp(int fd, uint32_t own, uint16_t *port, struct inc_err *err)
+/* Sets what the packets of an IPv6 socket need. Such a socket receives no IPv4 packets, so an IPv4
+ * socket may have its port. */
+static int set_ipv6(int fd, struct inc_err *err)
 {
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = own, .sin_port = htons(*port)};
-	socklen_t len = sizeof(at);
-	char text[INET_ADDRSTRLEN];
-	int ret;
+	int ret = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 
-	if (bind(fd, (struct sockaddr *)&at, sizeof(at)) ||
-	    getsockname(fd, (struct sockaddr *)&at, &len)) {
-		ret = -errno;
-		inet_ntop(AF_INET, &own, text, sizeof(text));
-		return inc_err_set(err, -ret, "UDP socket on %s: %s", text, strerror(-ret));
-	}
-	*port = ntohs(at.sin_port);
+	/* PROBE is that of IPv4 (below); DONTFRAG refuses what is longer than the MTU */
+	ret = ret ?: set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+	ret = ret ?: set_option(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+	if (ret)
+		return inc_err_set(err, -ret, "IPV6_DONTFRAG: %s", strerror(-ret));
+	ret = set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+	return ret ? inc_err_set(err, -ret, "IPV6_RECVTCLASS: %s", strerror(-ret)) : 0;
+}
+
+static int set_ipv4(int fd, struct inc_err *err)
+{
 	/* With DF and without connect() the kernel sends IP ID 0, and the ICRC covers the ID. PROBE
 	 * sets DF like DO, but ignores the path MTU in ICMP messages, which anyone can forge. */
-	ret = set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+	int ret = set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+
 	if (ret)
 		return inc_err_set(err, -ret, "IP_MTU_DISCOVER: %s", strerror(-ret));
 	/* by the TOS byte a soft endpoint learns of congestion, and its peer's class */
@@ -89,15 +93,34 @@ static int bind_udp(int fd, uint32_t own, uint16_t *port, struct inc_err *err)
 	return ret ? inc_err_set(err, -ret, "IP_RECVTOS: %s", strerror(-ret)) : 0;
 }
 
-static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
-		    struct inc_err *err)
+static int bind_udp(int fd, const struct inc_addr *own, uint16_t *port, struct inc_err *err)
 {
-	const int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	union inc_sockaddr at;
+	socklen_t len = inc_addr_to_sockaddr(*own, *port, &at);
+	char text[INC_ADDR_TEXT];
+	int ret;
+
+	if (bind(fd, &at.any, len) || getsockname(fd, &at.any, &len)) {
+		ret = -errno;
+		return inc_err_set(err, -ret, "UDP socket on %s: %s", inc_addr_text(*own, text),
+				   strerror(-ret));
+	}
+	*port = inc_sockaddr_port(&at);
+	return 0;
+}
+
+static int open_udp(const struct inc_addr *own, uint16_t port, int bytes,
+		    struct inc_udp_socket *out, struct inc_err *err)
+{
+	const bool ipv6 = !inc_addr_is_ipv4(*own);
+	const int fd = inc_fd_high(
+		socket(ipv6 ? AF_INET6 : AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	int ret;
 
 	if (fd < 0)
 		return inc_err_set(err, errno, "UDP socket: %s", strerror(errno));
-	ret = bind_udp(fd, own, &port, err);
+	ret = ipv6 ? set_ipv6(fd, err) : set_ipv4(fd, err);
+	ret = ret ?: bind_udp(fd, own, &port, err);
 	if (ret) {
 		close(fd);
 		return ret;
@@ -112,9 +135,10 @@ static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socke
 	return 0;
 }
 
-static int show_arrival(int fd)
+static int show_arrival(int fd, bool ipv6)
 {
-	return set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	return ipv6 ? set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1)
+		    : set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }
 
 /* Appends a control message to those of a send. */
@@ -134,6 +158,33 @@ static void add_control(struct msghdr *msg, char *control, int level, int type, 
 /* Kernels before 6.14 refuse a control message with the priority. There it is set for the socket,
  * and a TOS byte in a control message replaces it. */
 static _Atomic bool has_priority_message = true;
+/* Adds the control messages with the source address and the class of an IPv4 send. The address
+ * comes without an interface, so the kernel chooses the route as for a socket that is bound to the
+ * address. */
+static void add_ipv4(struct msghdr *msg, char *control, const struct inc_udp_send *s)
+{
+	const struct in_pktinfo info = {.ipi_spec_dst.s_addr = s->source.word[3]};
+	const int tos = s->tos;
+
+	if (s->source.word[3])
+		add_control(msg, control, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+	if (tos)
+		add_control(msg, control, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+}
+
+/* Does the same for an IPv6 send. */
+static void add_ipv6(struct msghdr *msg, char *control, const struct inc_udp_send *s)
+{
+	const int tos = s->tos;
+	struct in6_pktinfo info = {};
+
+	if (inc_addr_given(s->source)) {
+		memcpy(&info.ipi6_addr, s->source.byte, sizeof(s->source.byte));
+		add_control(msg, control, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	}
+	if (tos)
+		add_control(msg, control, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof(tos));
+}
 
 static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 {
@@ -146,25 +197,21 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		n = INC_UDP_SENDS;
 	for (i = 0; i < n; i++) {
 		const struct inc_udp_send *s = &sends[i];
-		const struct in_pktinfo info = {.ipi_spec_dst.s_addr = s->source};
-		const int tos = s->tos;
+		const bool ipv6 = s->to->any.sa_family == AF_INET6;
 		const uint32_t priority = s->priority;
 
 		msg[i].msg_hdr = (struct msghdr){.msg_name = (void *)s->to,
-						 .msg_namelen = sizeof(*s->to),
+						 .msg_namelen = ipv6 ? sizeof(s->to->ipv6)
+								     : sizeof(s->to->ipv4),
 						 .msg_iov = (struct iovec *)s->iov,
 						 .msg_iovlen = s->iovs};
 		if (s->segment_bytes)
 			add_control(&msg[i].msg_hdr, control[i], IPPROTO_UDP, UDP_SEGMENT,
 				    &s->segment_bytes, sizeof(s->segment_bytes));
-		/* the control message names a source address but no interface, so the kernel
-		 * chooses the route as for a socket that is bound to this address */
-		if (s->source)
-			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_PKTINFO, &info,
-				    sizeof(info));
-		if (tos)
-			add_control(&msg[i].msg_hdr, control[i], IPPROTO_IP, IP_TOS, &tos,
-				    sizeof(tos));
+		if (ipv6)
+			add_ipv6(&msg[i].msg_hdr, control[i], s);
+		else
+			add_ipv4(&msg[i].msg_hdr, control[i], s);
 		/* this message stands behind the TOS byte, from which the kernel derives a
 		 * priority, too */
 		if (priority && has_priority_message)
@@ -181,27 +228,55 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 	return sent < 0 ? -errno : sent;
 }
 
+/* Reads where an IPv6 datagram has arrived, and its class. */
+static void describe_ipv6(struct inc_datagram *d, const struct cmsghdr *cmsg)
+{
+	struct in6_pktinfo info;
+	int class;
+
+	if (cmsg->cmsg_type == IPV6_PKTINFO) {
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		memcpy(d->to.byte, &info.ipi6_addr, sizeof(d->to.byte));
+		d->ifindex = info.ipi6_ifindex;
+	} else if (cmsg->cmsg_type == IPV6_TCLASS) {
+		memcpy(&class, CMSG_DATA(cmsg), sizeof(class));
+		d->tos = class;
+	}
+}
+
+static void describe_ipv4(struct inc_datagram *d, const struct cmsghdr *cmsg)
+{
+	struct in_pktinfo info;
+
+	if (cmsg->cmsg_type == IP_PKTINFO) {
+		memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
+		d->to = inc_addr_of_in(info.ipi_addr);
+		d->ifindex = info.ipi_ifindex;
+	} else if (cmsg->cmsg_type == IP_TOS) {
+		d->tos = *CMSG_DATA(cmsg);
+	}
+}
+
 static void describe(struct inc_datagram *d, const struct mmsghdr *m)
 {
 	const struct msghdr *msg = &m->msg_hdr;
-	struct in_pktinfo info = {0};
 	struct cmsghdr *cmsg;
 	int step = 0;
 
 	d->tos = 0;
+	d->ifindex = 0;
+	d->to = (struct inc_addr){};
 	d->data = msg->msg_iov->iov_base;
 	d->size = d->step = m->msg_len;
-	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(d->from))
+	if (msg->msg_flags & MSG_TRUNC || msg->msg_namelen < sizeof(d->from.ipv4))
 		d->size = 0;
 	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR((struct msghdr *)msg, cmsg))
 		if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO)
 			memcpy(&step, CMSG_DATA(cmsg), sizeof(step));
-		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO)
-			memcpy(&info, CMSG_DATA(cmsg), sizeof(info));
-		else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS)
-			d->tos = *CMSG_DATA(cmsg);
-	d->ifindex = info.ipi_ifindex;
-	d->to = info.ipi_addr.s_addr;
+		else if (cmsg->cmsg_level == IPPROTO_IP)
+			describe_ipv4(d, cmsg);
+		else if (cmsg->cmsg_level == IPPROTO_IPV6)
+			describe_ipv6(d, cmsg);
 	if (step > 0)
 		d->step = step;
 }
@@ -244,40 +319,38 @@ static void close_udp(int fd)
 	close(fd);
 }
 
-static int source_of(uint32_t to, uint32_t *out)
+static int source_of(const struct inc_addr *to, struct inc_addr *out)
 {
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(IPPORT_DISCARD)};
-	const int fd = inc_fd_high(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	socklen_t len = sizeof(at);
+	union inc_sockaddr at;
+	socklen_t len = inc_addr_to_sockaddr(*to, IPPORT_DISCARD, &at);
+	const int fd = inc_fd_high(socket(at.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	int ret = 0;
 
 	if (fd < 0)
 		return -errno;
 	/* connect() of a UDP socket sends nothing, but chooses the route and with it the source
 	 * address */
-	if (connect(fd, (struct sockaddr *)&at, sizeof(at)) ||
-	    getsockname(fd, (struct sockaddr *)&at, &len))
+	if (connect(fd, &at.any, len) || getsockname(fd, &at.any, &len))
 		ret = -errno;
 	close(fd);
-	*out = at.sin_addr.s_addr;
+	*out = inc_addr_of_sockaddr(&at.any);
 	return ret;
 }
 
 /* Sends a question to a port where nothing listens. type: SOCK_DGRAM, or SOCK_STREAM for a
  * connection. Returns the socket, or -1. */
-static int ask_port(uint32_t own, uint32_t to, uint16_t port, int type)
+static int ask_port(const struct inc_addr *own, const struct inc_addr *to, uint16_t port, int type)
 {
-	const struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = own};
-	const struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr.s_addr = to, .sin_port = htons(port)};
-	const int fd = inc_fd_high(socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	union inc_sockaddr from, at;
+	const socklen_t len = inc_addr_to_sockaddr(*own, 0, &from);
+	const socklen_t to_len = inc_addr_to_sockaddr(*to, port, &at);
+	const int fd =
+		inc_fd_high(socket(from.any.sa_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	char byte = 0;
 
 	if (fd < 0)
 		return -1;
-	if (!bind(fd, (const struct sockaddr *)&from, sizeof(from)) &&
-	    (!connect(fd, (const struct sockaddr *)&at, sizeof(at)) || errno == EINPROGRESS) &&
+	if (!bind(fd, &from.any, len) && (!connect(fd, &at.any, to_len) || errno == EINPROGRESS) &&
 	    (type == SOCK_STREAM || send(fd, &byte, sizeof(byte), 0) == sizeof(byte)))
 		return fd;
 	close(fd);
@@ -295,7 +368,8 @@ static bool is_answer(const struct pollfd *pfd)
 	       (!error || error == ECONNREFUSED);
 }
 
-static bool refuses(uint32_t own, uint32_t to, uint16_t port, unsigned int ms)
+static bool refuses(const struct inc_addr *own, const struct inc_addr *to, uint16_t port,
+		    unsigned int ms)
 {
 	struct pollfd pfd = {.fd = ask_port(own, to, port, SOCK_DGRAM), .events = POLLIN};
 	bool refused;
@@ -310,7 +384,7 @@ static bool refuses(uint32_t own, uint32_t to, uint16_t port, unsigned int ms)
 /* Asks by a datagram and by a connection. Kernels send few ICMP errors to one address, Linux six at
  * once and then one a second, and the ranks of a machine share its addresses. They refuse every
  * connection, however many there are. A firewall may drop either question. */
-static bool answers(uint32_t own, uint32_t to, unsigned int ms)
+static bool answers(const struct inc_addr *own, const struct inc_addr *to, unsigned int ms)
 {
 	struct pollfd pfd[] = {
 		{.fd = ask_port(own, to, IPPORT_DISCARD, SOCK_DGRAM), .events = POLLIN},

@@ -16,6 +16,7 @@
 #include "lib/base/err.h"
 
 struct epoll_event;
+struct inc_addr;
 struct inc_datagram;
 struct inc_udp_send;
 struct inc_udp_socket;
@@ -23,40 +24,42 @@ struct pollfd;
 
 /* Datagrams (datagram.h). */
 struct inc_os_udp {
-	/* Opens a socket that does not block, at an address of this machine in network order (0: at
-	 * all of them) and a port (0: any free port). Its packets have the don't-fragment bit and
-	 * the IP ID 0, and those of one send have consecutive IDs from 0 on. Its buffers are as
-	 * large as the kernel allows for this process, up to `bytes`. Returns 0, or -errno with
-	 * err. */
-	int (*open)(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
-		    struct inc_err *err);
+	/* Opens a socket that does not block, at an address of this machine (inc_addr_any(): at all
+	 * of that family) and a port (0: any free port). IPv4 packets have the don't-fragment bit
+	 * and the IP ID 0, and those of one send have consecutive IDs from 0 on. IPv6 packets are
+	 * not fragmented either. The buffers are as large as the kernel allows for this process, up
+	 * to `bytes`. Returns 0, or -errno with err. */
+	int (*open)(const struct inc_addr *own, uint16_t port, int bytes,
+		    struct inc_udp_socket *out, struct inc_err *err);
 	/* Makes the socket's buffers as large as the kernel allows for this process, up to `bytes`.
 	 * Returns the size of the receive buffer, as the kernel counts it. */
 	int (*grow)(int fd, int bytes);
 	/* Makes the socket report the interface at which each datagram arrives, and the address to
-	 * which it was sent. Returns 0 or -errno. */
-	int (*show_arrival)(int fd);
+	 * which it was sent. ipv6: the socket's family. Returns 0 or -errno. */
+	int (*show_arrival)(int fd, bool ipv6);
 	/* Sends the first of the n sends, and as many of the next as possible, INC_UDP_SENDS at
 	 * most. Returns their number, or -errno if the first one failed. */
 	int (*send)(int fd, const struct inc_udp_send *sends, unsigned int n);
 	/* Receives the datagrams that have arrived, INC_UDP_RECVS at most. Returns their number, or
 	 * -errno (-EAGAIN: there are none). The datagrams are valid until the next call. They may
 	 * be in `room`, which has INC_UDP_RECVS * INC_UDP_RECV_BYTES bytes. A datagram has the size
-	 * 0 if it is too large, or its sender has no IPv4 address. */
+	 * 0 if it is too large, or its sender has no address of the
+	 * socket's family. */
 	int (*receive)(int fd, uint8_t *room, struct inc_datagram *datagrams);
 	/* Whether the socket's send buffer has room for a send. */
 	bool (*writable)(int fd);
 	void (*close)(int fd);
 	/* Finds the own address from which this machine would send to the address `to`. Returns 0
 	 * or -errno. */
-	int (*source)(uint32_t to, uint32_t *out);
+	int (*source)(const struct inc_addr *to, struct inc_addr *out);
 	/* Whether the machine with the address `to` answers within ms milliseconds to a datagram
 	 * or a connection attempt from the address `own`. Its kernel answers by ICMP or refuses the
 	 * connection, because nothing listens at the port (discard). */
-	bool (*answers)(uint32_t own, uint32_t to, unsigned int ms);
+	bool (*answers)(const struct inc_addr *own, const struct inc_addr *to, unsigned int ms);
 	/* Whether the machine's kernel answers a datagram to this port by ICMP, because nothing
 	 * listens there. A firewall may drop the datagram. */
-	bool (*refuses)(uint32_t own, uint32_t to, uint16_t port, unsigned int ms);
+	bool (*refuses)(const struct inc_addr *own, const struct inc_addr *to, uint16_t port,
+			unsigned int ms);
 };
 
 /* Streams, that is TCP connections. Their descriptors are non-blocking and close-on-exec. All else

@@ -29,10 +29,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/proto/rc_end.h"
 #include "lib/base/log.h"
+#include "lib/proto/roce.h"
 
 struct inc_channel_ops;
 
@@ -135,9 +136,9 @@ struct inc_channel_device_opts {
 	/* RDMA devices: name of the port's network interface; NULL: any. Soft devices do not use
 	 * it, because each channel names its port (struct inc_channel_opts). */
 	const char *ifname;
-	/* own address of the device; 0: all addresses of the machine, for kinds with
-	 * serves_all_ports, where each channel names its own address */
-	struct in_addr own_ip;
+	/* own address of the device; inc_addr_any(): all addresses of the machine of that family,
+	 * for kinds with serves_all_ports, where each channel names its own address */
+	struct inc_addr own_ip;
 	/* soft channels: UDP port on which they receive; 0: any free port */
 	uint16_t udp_port;
 	uint64_t rto_min_ns, rto_max_ns; /* soft channels: bounds of the retransmission timeout */
@@ -437,10 +438,10 @@ struct inc_channel_ops {
 			       struct inc_channel_device_figures *out);
 };
 
-/* Whether the MTU of the interface with the address `ip` (network order) has become too small for
+/* Whether the MTU of the interface with the address `ip` has become too small for
  * packets with this payload. Writes its name, its MTU, the MTU that they need, and the command that
  * sets it. */
-bool inc_channel_mtu_too_small(uint32_t ip, uint32_t payload, char *buf, size_t size);
+bool inc_channel_mtu_too_small(struct inc_addr ip, uint32_t payload, char *buf, size_t size);
 
 /* The program's log (lib/base/log.h), which is the default of a device's log. */
 void inc_channel_log(void *ctx, enum inc_log_level level, const char *fmt, ...)

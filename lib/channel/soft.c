@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Soft devices and channels: how they are made, connected and ended. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -39,7 +38,7 @@ static int soft_probe(const struct inc_channel_device_opts *opts, struct inc_cha
 	unsigned int mtu;
 
 	memset(out, 0, sizeof(*out));
-	inet_ntop(AF_INET, &opts->own_ip, out->device, sizeof(out->device));
+	inc_addr_text(opts->own_ip, out->device);
 	out->max_message_bytes = INC_MAX_MESSAGE_BYTES;
 	out->max_messages = out->receive_packets = UINT32_MAX;
 	inc_err_set(why, 0, "needs no device");
@@ -48,7 +47,7 @@ static int soft_probe(const struct inc_channel_device_opts *opts, struct inc_cha
 	mtu = inc_interface_mtu(opts->ifname);
 	if (!mtu)
 		return inc_err_set(why, ENODEV, "%s: no MTU to be read", opts->ifname);
-	out->payload_bytes = inc_roce_payload(mtu);
+	out->payload_bytes = inc_roce_payload(mtu, inc_roce_overhead(opts->own_ip));
 	if (!out->payload_bytes)
 		return inc_err_set(why, ENODEV, "%s: MTU %u is too small for a payload of %d",
 				   opts->ifname, mtu, INC_MIN_PAYLOAD);
@@ -115,7 +114,8 @@ static int soft_open(const struct inc_channel_device_opts *opts, struct inc_chan
 static void soft_offer(const struct inc_channel_device *d, struct inc_channel_offer *out)
 {
 	const struct soft_device *dev = (const struct soft_device *)d;
-	char ip[INET_ADDRSTRLEN];
+	const bool ipv4 = inc_addr_is_ipv4(dev->own_ip);
+	char ip[INC_ADDR_TEXT];
 
 	*out = (struct inc_channel_offer){
 		.max_message_bytes = INC_MAX_MESSAGE_BYTES,
@@ -124,8 +124,8 @@ static void soft_offer(const struct inc_channel_device *d, struct inc_channel_of
 		.udp_csum = dev->udp.gro,
 		.reorder = true,
 	};
-	inet_ntop(AF_INET, &dev->own_ip, ip, sizeof(ip));
-	snprintf(out->device, sizeof(out->device), "%s:%u", ip, dev->udp.port);
+	snprintf(out->device, sizeof(out->device), ipv4 ? "%s:%u" : "[%s]:%u",
+		 inc_addr_text(dev->own_ip, ip), dev->udp.port);
 }
 
 static void soft_close(struct inc_channel_device *d)
@@ -169,20 +169,20 @@ static void soft_unmap(struct inc_channel_device *d, struct inc_channel_region *
 {
 }
 
-struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn, uint32_t own_ip)
+struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn, struct inc_addr own_ip)
 {
 	struct soft_channel *ch;
 
 	LIST_FOREACH (ch, &dev->bucket[qpn % SOFT_BUCKETS], in_bucket)
-		if (ch->own_qpn == qpn && ch->own_ip == own_ip)
+		if (ch->own_qpn == qpn && inc_addr_same(ch->own_ip, own_ip))
 			return ch;
 	return NULL;
 }
 
 /* Returns the queue pair number that was asked for, or any number that no channel at the address
  * has. */
-static int choose_qpn(struct soft_device *dev, uint32_t own_ip, uint32_t wanted, uint32_t *qpn,
-		      struct inc_err *err)
+static int choose_qpn(struct soft_device *dev, struct inc_addr own_ip, uint32_t wanted,
+		      uint32_t *qpn, struct inc_err *err)
 {
 	struct soft_channel *ch;
 	int ret;
@@ -342,36 +342,23 @@ static int soft_connect(struct inc_channel *c, const struct inc_channel_peer *pe
 			struct inc_err *err)
 {
 	struct soft_channel *ch = SOFT_CH(c);
-	struct soft_device *dev = soft_device_of(ch);
 	struct inc_tx_peer *to = &ch->tx.to;
 	int ret;
 
 	if (ch->life != SOFT_MADE)
 		return inc_err_set(err, EALREADY, "%s: has its peer", ch->what);
-	ret = inc_ip_ids_init(&ch->ids, peer->any_ip_id);
+	if (inc_addr_is_ipv4(ch->own_ip) != inc_addr_is_ipv4(peer->end.ip))
+		return inc_err_set(err, EAFNOSUPPORT,
+				   "%s: this end has an %s address, and the peer an %s address",
+				   ch->what, inc_addr_family(ch->own_ip),
+				   inc_addr_family(peer->end.ip));
+	inc_soft_set_paths(ch, &peer->end);
+	ret = inc_ip_ids_init(&ch->ids, &ch->from_peer, peer->any_ip_id);
 	if (!ret && ch->mirror)
 		ret = inc_soft_mirror_connect(ch, peer);
 	if (ret)
 		return inc_err_set(err, -ret, "%s: %s", ch->what, strerror(-ret));
 	to->qpn = peer->end.qpn;
-	to->addr.sin_family = AF_INET;
-	to->addr.sin_addr.s_addr = peer->end.ip;
-	to->addr.sin_port = htons(peer->end.udp_port);
-	to->source = dev->own_ip.s_addr ? 0 : ch->own_ip;
-	to->path = (struct inc_roce_path){
-		.saddr = ch->own_ip,
-		.daddr = peer->end.ip,
-		.sport = dev->udp.port,
-		.dport = peer->end.udp_port,
-		.df = true,
-	};
-	ch->from_peer = (struct inc_roce_path){
-		.saddr = peer->end.ip,
-		.daddr = ch->own_ip,
-		.sport = peer->end.udp_port,
-		.dport = dev->udp.port,
-		.df = true,
-	};
 	inc_icrc_usual_init(&to->usual, &to->path, ch->payload);
 	inc_ip_ids_expect(&ch->ids, &ch->from_peer, ch->payload);
 	ch->peer_psn = peer->end.psn & INC_PSN_MASK;

@@ -20,16 +20,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <netinet/in.h>
 #include <sys/queue.h>
+#include "lib/base/addr.h"
 #include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/ip_id.h"
 #include "lib/roce/requester.h"
 #include "lib/roce/udp.h"
+#include "lib/roce/wire.h"
 #include "lib/channel/channel.h"
 #include "lib/channel/ingress.h"
+#include "lib/proto/roce.h"
 
 #define SOFT_BUCKETS      1024
 #define SOFT_BUFFER_BYTES (8 << 20) /* default size of the socket's buffer in each direction */
@@ -183,7 +185,8 @@ struct soft_channel {
 	enum soft_life life;   /* changed by soft_go() only */
 	char what[64];
 	void *ctx;
-	uint32_t own_qpn, own_ip, payload, max_message_bytes, messages;
+	struct inc_addr own_ip;
+	uint32_t own_qpn, payload, max_message_bytes, messages;
 	LIST_ENTRY(soft_channel) in_bucket;
 	/* link in the device's list of channels, of ended ones, or of those to be freed */
 	TAILQ_ENTRY(soft_channel) in_all;
@@ -205,7 +208,7 @@ struct soft_channel {
 	uint32_t described_bytes;
 
 	/* responder */
-	struct inc_roce_path from_peer;
+	struct inc_udp_path from_peer;
 	/* port at which the peer's packets must arrive; NULL: any interface */
 	struct soft_port *port;
 	struct inc_ip_ids ids;
@@ -262,8 +265,9 @@ struct soft_device {
 	struct inc_udp udp;
 	struct soft_inbox *inbox;
 	struct inc_batch batch;
-	struct in_addr own_ip; /* 0: the socket receives at all addresses */
-	bool shows_arrival;    /* the kernel reports where datagrams arrive */
+	/* inc_addr_any(): the socket receives at all addresses of this family */
+	struct inc_addr own_ip;
+	bool shows_arrival; /* the kernel reports where datagrams arrive */
 	LIST_HEAD(, soft_port) ports;
 	int n_ports; /* number of ports in the list */
 	/* size of the socket's buffers for one port, and for the most ports so far */
@@ -337,7 +341,7 @@ void inc_soft_forget(struct soft_channel *ch);
 void inc_soft_free_gone(struct soft_device *dev);
 /* Finds the channel with that queue pair number at an own address, even if it has ended. NULL:
  * there is none. */
-struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn, uint32_t own_ip);
+struct soft_channel *inc_soft_find(struct soft_device *dev, uint32_t qpn, struct inc_addr own_ip);
 
 /* soft_tx.c */
 /* Returns the opcode of a packet of a message by its place: the first, the last, both or
@@ -369,6 +373,8 @@ void inc_soft_send_nak(struct soft_channel *ch, uint32_t gap);
 /* Sets the address and the port of a new channel. */
 int inc_soft_place(struct soft_channel *ch, const struct inc_channel_opts *opts,
 		   struct inc_err *err);
+/* Sets what the packets to the peer and those of the peer have in their headers. */
+void inc_soft_set_paths(struct soft_channel *ch, const struct inc_rc_end *peer);
 /* Ends the channel's use of its port, if it has one. */
 void inc_soft_leave_port(struct soft_channel *ch);
 

@@ -182,10 +182,14 @@ static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt
  * so its port is not compared. */
 static bool from_peer(const struct soft_channel *ch, const struct inc_datagram *d)
 {
-	const struct sockaddr_in *peer = &ch->tx.to.addr;
+	const struct inc_addr *peer = &ch->from_peer.saddr;
+	const union inc_sockaddr *from = &d->from;
 
-	return ch->life != SOFT_MADE && d->from.sin_addr.s_addr == peer->sin_addr.s_addr &&
-	       (ch->ids.span || ch->from_peer.sport == ntohs(d->from.sin_port));
+	return ch->life != SOFT_MADE &&
+	       (from->any.sa_family == AF_INET
+			? from->ipv4.sin_addr.s_addr == peer->word[3]
+			: !memcmp(&from->ipv6.sin6_addr, peer, sizeof(*peer))) &&
+	       (ch->ids.any || ch->from_peer.sport == inc_sockaddr_port(&d->from));
 }
 
 /* Whether datagram d arrived at the channel's port. At other ports, anyone can forge the peer's
@@ -244,14 +248,14 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		dev->damaged++;
 		return;
 	}
-	ch = inc_soft_find(dev, pkt.qpn, dev->own_ip.s_addr ?: d->to);
+	ch = inc_soft_find(dev, pkt.qpn, inc_addr_given(dev->own_ip) ? dev->own_ip : d->to);
 	if (!ch || pkt.pkey != ch->tx.to.pkey || !from_peer(ch, d)) {
 		dev->strangers++;
 		return;
 	}
 	if (!by_port(ch, d, now_ns))
 		return;
-	ch->from_peer.sport = ntohs(d->from.sin_port);
+	ch->from_peer.sport = inc_sockaddr_port(&d->from);
 	if (!check_icrc(ch, at == 0, data, n, &pkt)) {
 		dev->damaged++;
 		return;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Soft channels: messages are segmented into packets, sent, and reported when they are
  * acknowledged. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,31 +343,14 @@ static void send_active(struct soft_device *dev, uint64_t now_ns)
 	} while (uncut != dev->udp.uncut);
 }
 
-/* Writes the name of the interface that has the address; "" if there is none. */
-static void name_interface(uint32_t ip, char name[IF_NAMESIZE])
+bool inc_channel_mtu_too_small(struct inc_addr ip, uint32_t payload, char *buf, size_t size)
 {
-	struct ifaddrs *list, *a;
-
-	*name = '\0';
-	if (getifaddrs(&list))
-		return;
-	for (a = list; a && !*name; a = a->ifa_next) {
-		const struct sockaddr_in *at = (const struct sockaddr_in *)a->ifa_addr;
-
-		if (at && at->sin_family == AF_INET && at->sin_addr.s_addr == ip)
-			snprintf(name, IF_NAMESIZE, "%s", a->ifa_name);
-	}
-	freeifaddrs(list);
-}
-
-bool inc_channel_mtu_too_small(uint32_t ip, uint32_t payload, char *buf, size_t size)
-{
-	const unsigned int need = INC_MAX_OVERHEAD + payload;
+	const unsigned int need = inc_roce_overhead(ip) + payload;
 	char name[IF_NAMESIZE];
-	unsigned int mtu;
+	unsigned int mtu = 0;
 
-	name_interface(ip, name);
-	mtu = *name ? inc_interface_mtu(name) : 0;
+	if (!inc_interface_with(ip, name))
+		mtu = inc_interface_mtu(name);
 	if (!mtu || mtu >= need)
 		return false;
 	snprintf(buf, size,
@@ -382,17 +363,16 @@ bool inc_channel_mtu_too_small(uint32_t ip, uint32_t payload, char *buf, size_t 
  * interface, or of the route, has become smaller. */
 static void lose_unsent(struct soft_channel *ch)
 {
-	const uint32_t own_ip = ch->own_ip ?: soft_device_of(ch)->own_ip.s_addr;
 	const int error = ch->tx.failed;
 	char why[160];
 
 	if (error != EMSGSIZE)
 		snprintf(why, sizeof(why), "%s", strerrordesc_np(error));
-	else if (!inc_channel_mtu_too_small(own_ip, ch->payload, why, sizeof(why)))
+	else if (!inc_channel_mtu_too_small(ch->own_ip, ch->payload, why, sizeof(why)))
 		snprintf(why, sizeof(why),
 			 "the route to it has a smaller MTU now than the %u that payload %u needs "
 			 "(ip route get ADDRESS)",
-			 INC_MAX_OVERHEAD + ch->payload, ch->payload);
+			 inc_roce_overhead(ch->own_ip) + ch->payload, ch->payload);
 	inc_soft_lose(ch, INC_CHANNEL_CUT, error, "cannot be sent to: %s", why);
 }
 

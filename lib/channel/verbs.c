@@ -34,9 +34,17 @@ static int find_place(const struct inc_channel_device_opts *opts, struct inc_rdm
 		.gid_index = settings->gid_index,
 		.pkey_index = settings->pkey_index < 0 ? 0 : settings->pkey_index,
 	};
+	char ip[INC_ADDR_TEXT];
 	struct inc_err why;
-	int ret = inc_rdma_place_find(&wish, opts->own_ip.s_addr, place, &why);
+	int ret;
 
+	if (!inc_addr_is_ipv4(opts->own_ip))
+		return inc_err_set(err, EAFNOSUPPORT,
+				   "%s%s%s is an IPv6 address, and queue pairs use IPv4 addresses "
+				   "alone",
+				   opts->ifname ?: "", opts->ifname ? ": " : "",
+				   inc_addr_text(opts->own_ip, ip));
+	ret = inc_rdma_place_find(&wish, opts->own_ip.word[3], place, &why);
 	if (ret)
 		return inc_err_set(err, -ret, "%s%s%.400s", opts->ifname ?: "",
 				   opts->ifname ? ": " : "", why.msg);

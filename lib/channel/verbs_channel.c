@@ -144,20 +144,17 @@ static int find_gid(const struct verbs_device *dev, const struct inc_rdma_port_i
 {
 	struct inc_rdma_gid_wish wish = {.type = INC_RDMA_GID_ROCE_V2,
 					 .index = ch->settings.gid_index};
-	char text[INET_ADDRSTRLEN];
-	uint8_t raw[16];
+	char text[INC_ADDR_TEXT];
 
 	if (wish.index < 0 || wish.index == dev->gid_index)
 		return 0;
-	inc_rdma_gid_of_ipv4(opts->own.ip, raw);
-	wish.raw = raw;
+	wish.raw = opts->own.ip.byte;
 	if (!inc_rdma_gid_find(port, &wish))
 		return refuse(
 			dev, opts, EINVAL, err,
 			"gid_index %d is no RoCE v2 GID of %s; remove gid_index, or set it to "
 			"%u",
-			wish.index, inet_ntop(AF_INET, &opts->own.ip, text, sizeof(text)),
-			dev->gid_index);
+			wish.index, inc_addr_text(opts->own.ip, text), dev->gid_index);
 	ch->gid_index = wish.index;
 	return 0;
 }
@@ -424,7 +421,7 @@ int inc_verbs_connect(struct inc_channel *c, const struct inc_channel_peer *peer
 		snprintf(ch->what, sizeof(ch->what), "%s", peer->name);
 	to.name = ch->what;
 	ch->payload = to.mtu_bytes;
-	inc_rdma_gid_of_ipv4(peer->end.ip, to.gid);
+	memcpy(to.gid, peer->end.ip.byte, sizeof(to.gid));
 	return dev->may_block ? connect_now(ch, &to, err) : connect_later(ch, &to, err);
 }
 

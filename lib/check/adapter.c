@@ -245,7 +245,7 @@ static void judge_link(struct inc_findings *f, const char *where, const struct i
 static void judge_mtu(struct inc_findings *f, const char *where, const struct inc_adapter *a,
 		      enum inc_adapter_use use)
 {
-	const unsigned int payload = inc_roce_payload(a->mtu);
+	const unsigned int payload = inc_roce_payload(a->mtu, INC_MAX_OVERHEAD);
 
 	if (!payload)
 		inc_find_fix(inc_find(f, INC_FINDING_PROBLEM, where, "mtu",

@@ -63,9 +63,9 @@ static int open_socket(struct echo *echo, const char *ifname)
 /* Builds a packet from its BTH on. to_peer: its direction. */
 static void build(const struct echo *echo, bool to_peer, uint32_t psn, uint8_t packet[PACKET_LEN])
 {
-	const struct inc_roce_path path = {
-		.saddr = to_peer ? echo->own.s_addr : echo->peer.s_addr,
-		.daddr = to_peer ? echo->peer.s_addr : echo->own.s_addr,
+	const struct inc_udp_path path = {
+		.saddr = inc_addr_of_in(to_peer ? echo->own : echo->peer),
+		.daddr = inc_addr_of_in(to_peer ? echo->peer : echo->own),
 		.sport = to_peer ? echo->port : INC_ROCE_UDP_PORT,
 		.dport = to_peer ? INC_ROCE_UDP_PORT : echo->port,
 		.df = true,

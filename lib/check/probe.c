@@ -361,10 +361,12 @@ static bool inspect_answers(struct neighbour *n, bool must_answer)
  * ports, and their kernel then gives no answer, so several ports are tried. */
 static void inspect_udp(struct neighbour *n)
 {
+	const struct inc_addr own = inc_addr_of_in(n->probe.own);
+	const struct inc_addr peer = inc_addr_of_in(n->probe.peer);
 	uint16_t port = INC_UDP_LAST_PORT;
 
 	while (port > INC_UDP_LAST_PORT - UDP_PORTS &&
-	       !inc_os.udp.refuses(n->probe.own.s_addr, n->probe.peer.s_addr, port, UDP_WAIT_MS))
+	       !inc_os.udp.refuses(&own, &peer, port, UDP_WAIT_MS))
 		port--;
 	if (port > INC_UDP_LAST_PORT - UDP_PORTS)
 		inc_find(n->f, INC_FINDING_OK, n->where, "udp", "%s: UDP port %u is reached",
@@ -381,7 +383,7 @@ static void inspect_udp(struct neighbour *n)
  * there is none. */
 static unsigned int inspect_size(struct neighbour *n)
 {
-	const unsigned int want = inc_roce_payload(n->adapter->mtu);
+	const unsigned int want = inc_roce_payload(n->adapter->mtu, INC_MAX_OVERHEAD);
 	unsigned int payload = want;
 	struct inc_probed seen;
 	struct inc_err err;

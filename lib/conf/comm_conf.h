@@ -230,7 +230,7 @@ bool inc_pkey_good(uint64_t pkey);
 	{#end "_qp", INC_QPN_FIELD, INC_AT(type, end.qpn), of_qp}, \
 	{#end "_psn", INC_PSN_FIELD, INC_AT(type, end.psn), of_psn}
 /* clang-format on */
-_Static_assert(INC_N_RC_END_FIELDS == 5, "a new field of an end needs a row in INC_END_FIELDS");
+_Static_assert(INC_N_RC_END_FIELDS == 4, "a new field of an end needs a row in INC_END_FIELDS");
 
 /*
  * Applies the rules of fields that depend on the mode, because tables cannot express them. Fills in

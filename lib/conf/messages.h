@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
 #include "lib/conf/event_kind.h"

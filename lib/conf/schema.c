@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/base/printable.h"
 #include "lib/conf/ranks.h"
@@ -51,6 +52,8 @@ static const char *expected(const struct inc_field *f, char *buf, size_t size)
 		return "true or false";
 	case INC_IPV4:
 		return "an IPv4 address";
+	case INC_ADDR:
+		return "an IPv4 or IPv6 address";
 	case INC_MAC:
 		return "a MAC address (02:00:00:00:00:01)";
 	case INC_RANKS:
@@ -207,6 +210,18 @@ static int read_ipv4(const struct inc_source *at, const char *text, void *out, s
 	return 0;
 }
 
+static int read_addr(const struct inc_source *at, const char *text, void *out, struct inc_err *err)
+{
+	struct inc_addr addr;
+	const int ret = inc_addr_parse_host(text, &addr);
+
+	if (ret == -ERANGE)
+		inc_source_wrong(at, err, "%.64s %s", text, inc_addr_fault(addr));
+	if (!ret)
+		*(struct inc_addr *)out = addr;
+	return ret;
+}
+
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -298,6 +313,8 @@ static int read_text(const struct inc_field *f, const struct inc_source *at, con
 		return read_bool(text, out);
 	case INC_IPV4:
 		return read_ipv4(at, text, out, err);
+	case INC_ADDR:
+		return read_addr(at, text, out, err);
 	case INC_MAC:
 		return read_mac(at, text, out, err);
 	case INC_RANKS:

@@ -25,7 +25,8 @@ enum inc_field_kind {
 	INC_INT,    /* int32_t with any value */
 	INC_REAL,   /* double, from min to max */
 	INC_BOOL,   /* bool: true or false; also 0 or 1, which programs in C write */
-	INC_IPV4,   /* struct in_addr: the address of one host */
+	INC_IPV4,   /* struct in_addr: the IPv4 address of one host */
+	INC_ADDR,   /* struct inc_addr: the address of one host, of either family */
 	INC_MAC,    /* uint8_t[6]: a MAC address */
 	INC_RANKS,  /* struct inc_ranks: ranks such as "0-3,8" */
 	INC_WORD,   /* char[]: a word of printable ASCII without blanks, 1 to size - 1 characters */
@@ -91,8 +92,8 @@ struct inc_field {
 	/* offset of a bool that is set if the field was present; 0: there is none, so the bool must
 	 * not be the struct's first member */
 	size_t given;
-	/* an empty text of a WORD or IPV4 field counts as absent; a UINT of 0, too, which is not
-	 * printed */
+	/* an empty text of a WORD, IPV4 or ADDR field counts as absent; a UINT of 0, too, which is
+	 * not printed */
 	bool empty;
 	const char *alias; /* another name of the field in files; NULL: none */
 	const char *text;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <arpa/inet.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/base/printable.h"
 #include "lib/conf/ranks.h"
@@ -139,7 +140,7 @@ static json_t *print_value(const struct inc_field *f, enum inc_field_form form, 
 {
 	const char *in = (const char *)object + f->offset;
 	const uint8_t *mac = (const uint8_t *)in;
-	char text[32];
+	char text[INC_ADDR_TEXT];
 
 	switch (f->kind) {
 	case INC_UINT:
@@ -152,6 +153,8 @@ static json_t *print_value(const struct inc_field *f, enum inc_field_form form, 
 		return json_boolean(*(const bool *)in);
 	case INC_IPV4:
 		return json_string(inet_ntop(AF_INET, in, text, sizeof(text)));
+	case INC_ADDR:
+		return json_string(inc_addr_text(*(const struct inc_addr *)in, text));
 	case INC_MAC:
 		snprintf(text, sizeof(text), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1],
 			 mac[2], mac[3], mac[4], mac[5]);

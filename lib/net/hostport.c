@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include "lib/base/opt.h"
 #include "lib/base/os.h"
 #include "lib/net/hostport.h"
@@ -167,4 +168,11 @@ int inc_hostport_peer_text(int fd, char *out, size_t size)
 		return -EINVAL;
 	snprintf(out, size, strchr(peer.host, ':') ? "[%s]:%s" : "%s:%s", peer.host, peer.port);
 	return 0;
+}
+
+int inc_socket_path_check(const char *text, struct inc_err *err)
+{
+	if (*text && strlen(text) < sizeof((struct sockaddr_un){}.sun_path))
+		return 0;
+	return inc_err_set(err, EINVAL, "'%.300s' is not the path of a socket", text);
 }

@@ -44,6 +44,9 @@ int inc_hostports_parse(const char *what, const char *text, unsigned int default
 /* Checks that text is a list of controllers, without looking up their names. */
 int inc_hostports_check(const char *text, struct inc_err *err);
 
+/* Checks for a path that fits into the address of a UNIX socket. */
+int inc_socket_path_check(const char *text, struct inc_err *err);
+
 struct addrinfo;
 struct sockaddr;
 

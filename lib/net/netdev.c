@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -13,7 +14,34 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include "lib/base/printable.h"
 #include "lib/net/netdev.h"
+
+int inc_ifname_check(const char *text, struct inc_err *err)
+{
+	/* a name must be printable ASCII, because messages of the control plane allow no other
+	 * bytes in names of interfaces, although the kernel does */
+	if (inc_is_word(text) && strlen(text) < IF_NAMESIZE && !strchr(text, '/'))
+		return 0;
+	return inc_err_set(err, EINVAL, "'%.300s' is not an interface name of printable ASCII",
+			   text);
+}
+
+int inc_interface_with(struct inc_addr addr, char name[IF_NAMESIZE])
+{
+	struct ifaddrs *list;
+	const struct ifaddrs *a;
+
+	if (getifaddrs(&list))
+		return -errno;
+	for (a = list; a; a = a->ifa_next)
+		if (inc_addr_same(inc_addr_of_sockaddr(a->ifa_addr), addr))
+			break;
+	if (a)
+		snprintf(name, IF_NAMESIZE, "%s", a->ifa_name);
+	freeifaddrs(list);
+	return a ? 0 : -EADDRNOTAVAIL;
+}
 
 /* Looks for the name in the list of all interfaces. If an ioctl() named a missing interface, the
  * kernel would run modprobe for a driver of that name, which takes seconds on a busy machine. */

@@ -8,8 +8,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include "lib/base/addr.h"
+#include "lib/base/err.h"
 
+/* Checks whether a text can name an interface, by its form alone. Returns 0, or -EINVAL and a
+ * sentence that quotes the text, as option tables need it (lib/base/opt.h). */
+int inc_ifname_check(const char *text, struct inc_err *err);
+
+/* Finds the interface that has the address. Returns 0; -EADDRNOTAVAIL if none has it; or another
+ * -errno. */
+int inc_interface_with(struct inc_addr addr, char name[IF_NAMESIZE]);
 /* Returns the MTU of the interface, or 0 if it cannot be read. */
 unsigned int inc_interface_mtu(const char *ifname);
 /* Reads the flags (IFF_*) of the interface. Returns 0, or -1 if there is no such interface. */

@@ -64,4 +64,9 @@ int inc_tls_identity(SSL *ssl, char identity[INC_TLS_IDENTITY_MAX + 1], struct i
  * name. Empties this thread's queue of OpenSSL errors. Returns -EPROTO, or -errno of the socket. */
 int inc_tls_why(SSL *ssl, int ret, struct inc_err *err);
 
+/* The options --key, --tls-cert, --tls-cert-key and --tls-ca, for a member struct inc_tls_files of
+ * a program's settings. They are the same for every program on the control plane.
+ * inc_tls_server() and inc_tls_client() check the files. */
+extern const struct inc_opt inc_tls_options[];
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Writes RoCEv2 headers: Ethernet, IPv4, UDP, BTH, RETH, ImmDt, AETH and the four bytes of the
- * ICRC. The XDP programs, the slow path and the soft transport make their packets by these
+ * Writes RoCEv2 headers: Ethernet, IPv4 or IPv6, UDP, BTH, RETH, ImmDt, AETH and the four bytes of
+ * the ICRC. The XDP programs, the slow path and the soft transport make their packets by these
  * functions. No other file has the offsets of the fields.
  *
  * Every function writes at `at`, which may have any alignment, and reads nothing but its
@@ -21,6 +21,7 @@
 #define INC_IP_DF          0x4000 /* the don't-fragment bit, in the word with the flags */
 #define INC_IP_VER_IHL     0x4500 /* first word of IPv4 but TOS: version 4, header of 20 bytes */
 #define INC_IP_TTL         64
+#define INC_IPV6_VERSION   0x60000000 /* first word of IPv6 but traffic class and flow label */
 
 /* The addresses and ports of a packet on a connection, as the IP and UDP headers have them. */
 struct inc_roce_path {
@@ -151,6 +152,22 @@ INC_INLINE void inc_put_ip_udp(__u8 *at, const struct inc_roce_path *path, __u16
 	at += INC_IP_LEN;
 	inc_put32(at, inc_be32((__u32)path->sport << 16 | path->dport));
 	inc_put32(at + 4, inc_be32((__u32)(ip_len - INC_IP_LEN) << 16));
+}
+
+/* Writes IPv6 without extension headers, and UDP. udp_len: length from the UDP header to the ICRC.
+ * The traffic class, the flow label and the UDP checksum are 0, and the ICRC covers none of them. A
+ * sender must fill in the checksum, because IPv6 demands it. */
+INC_INLINE void inc_put_ipv6_udp(__u8 *at, const struct inc_addr *saddr,
+				 const struct inc_addr *daddr, __u16 sport, __u16 dport,
+				 __u16 udp_len)
+{
+	inc_put32(at, inc_be32(INC_IPV6_VERSION));
+	inc_put32(at + 4, inc_be32((__u32)udp_len << 16 | INC_IP_PROTO_UDP << 8 | INC_IP_TTL));
+	INC_COPY(struct inc_addr, at + 8, saddr);
+	INC_COPY(struct inc_addr, at + 24, daddr);
+	at += INC_IPV6_LEN;
+	inc_put32(at, inc_be32((__u32)sport << 16 | dport));
+	inc_put32(at + 4, inc_be32((__u32)udp_len << 16));
 }
 
 /* Writes a BTH. flags: INC_BTH_SE, INC_BTH_M, and the pad's length << INC_BTH_PAD_SHIFT.

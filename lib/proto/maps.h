@@ -18,9 +18,9 @@
 #include "lib/proto/roce.h"
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
- * file, of struct inc_rc_end, or of what a descriptor means, makes the next number. */
+ * file, of struct inc_xdp_end, or of what a descriptor means, makes the next number. */
 #define INC_ABI_VERSION 14
-_Static_assert(INC_N_RC_END_FIELDS == 5,
+_Static_assert(INC_N_RC_END_FIELDS == 4,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 
 /* limit of a communicator's children in passthrough mode */
@@ -140,9 +140,9 @@ struct inc_conn_cfg {
 	/* the VLAN in which packets from and to the peer are, 0: none; with INC_CONN_F_PCP also the
 	 * priority, at INC_TAG_PCP_SHIFT */
 	__u16 tag;
-	__u32 ifindex;          /* packets of this connection must arrive at this interface */
-	struct inc_rc_end own;  /* the switch's end; its PSN is that of result 0 to the peer */
-	struct inc_rc_end peer; /* the peer's end; its PSN is that of the peer's packet 0 */
+	__u32 ifindex;           /* packets of this connection must arrive at this interface */
+	struct inc_xdp_end own;  /* the switch's end; its PSN is that of result 0 to the peer */
+	struct inc_xdp_end peer; /* the peer's end; its PSN is that of the peer's packet 0 */
 	__u16 pkey;
 	__u16 flags; /* INC_CONN_F_* */
 	/* the switch's MAC address, which is the source of every frame to the peer */

@@ -11,6 +11,24 @@
 
 #define INC_INLINE static inline __attribute__((always_inline))
 
+/* The address of an interface, in the form of a GID of RoCEv2: an IPv6 address, or the IPv4 address
+ * a.b.c.d as ::ffff:a.b.c.d. All zeros: there is no address. */
+struct inc_addr {
+	union {
+		__u8 byte[16];
+		__be32 word[4]; /* word[3] is the IPv4 address, if it is one */
+	};
+};
+
+/* Returns an IPv4 address, which is in network byte order, as an address of either family. */
+INC_INLINE struct inc_addr inc_addr_of_ipv4(__be32 ip)
+{
+	struct inc_addr addr = {.byte = {[10] = 0xff, [11] = 0xff}};
+
+	addr.word[3] = ip;
+	return addr;
+}
+
 #define INC_ROCE_UDP_PORT 4791
 #define INC_PSN_MASK      0xffffffu
 #define INC_QPN_MASK      0xffffffu
@@ -85,6 +103,7 @@ struct inc_aeth {
 
 #define INC_ETH_LEN  14
 #define INC_IP_LEN   20
+#define INC_IPV6_LEN 40
 #define INC_UDP_LEN  8
 #define INC_BTH_LEN  12
 #define INC_RETH_LEN 16
@@ -132,6 +151,8 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 /* Most bytes that an IP packet has besides its payload, which is the case of a WRITE with an
  * immediate. */
 #define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)
+/* The same of an IPv6 packet. */
+#define INC_MAX_OVERHEAD_IPV6 (INC_MAX_OVERHEAD - INC_IP_LEN + INC_IPV6_LEN)
 
 /* CRC-32 state after eight 0xff bytes, which stand for the masked LRH or GRH in the ICRC. The
  * polynomial is the reflected 0xEDB88320. */
@@ -205,6 +226,17 @@ INC_INLINE void inc_icrc_mask(__u8 *ip)
 	ip[10] = ip[11] = 0xff;
 	ip[INC_IP_LEN + 6] = ip[INC_IP_LEN + 7] = 0xff;
 	ip[INC_IP_LEN + INC_UDP_LEN + INC_BTH_MASKED_AT] = 0xff;
+}
+
+/* Does the same to an IPv6 packet without extension headers: traffic class, flow label, hop limit,
+ * UDP checksum, FECN to resv6. */
+INC_INLINE void inc_icrc_mask_ipv6(__u8 *ip)
+{
+	ip[0] |= 0x0f;
+	ip[1] = ip[2] = ip[3] = 0xff;
+	ip[7] = 0xff;
+	ip[INC_IPV6_LEN + 6] = ip[INC_IPV6_LEN + 7] = 0xff;
+	ip[INC_IPV6_LEN + INC_UDP_LEN + INC_BTH_MASKED_AT] = 0xff;
 }
 
 /* The payload sizes of a communicator. Each is a path MTU of RoCE. A switch in passthrough mode

@@ -6,10 +6,12 @@
 #include "lib/roce/ip_id.h"
 
 #define IP_ID_AT 4
-int inc_ip_ids_init(struct inc_ip_ids *ids, bool any)
+int inc_ip_ids_init(struct inc_ip_ids *ids, const struct inc_udp_path *path, bool any)
 {
 	memset(ids, 0, sizeof(*ids));
-	if (!any)
+	ids->any = any;
+	ids->none = !inc_addr_is_ipv4(path->saddr);
+	if (!any || ids->none)
 		return 0;
 	ids->span = calloc(INC_IP_ID_SIZES, sizeof(*ids->span));
 	return ids->span ? 0 : -ENOMEM;
@@ -21,11 +23,11 @@ void inc_ip_ids_free(struct inc_ip_ids *ids)
 	ids->span = NULL;
 }
 
-void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_roce_path *path, size_t payload)
+void inc_ip_ids_expect(struct inc_ip_ids *ids, const struct inc_udp_path *path, size_t payload)
 {
 	/* the saved states are useless if the peer is an RDMA device, because it chooses a source
 	 * port as well */
-	if (!ids->span)
+	if (!ids->any)
 		inc_icrc_usual_init(&ids->usual, path, payload);
 }
 
@@ -99,7 +101,7 @@ static uint16_t resume(struct inc_ip_ids *ids, uint32_t wrong_by, size_t size)
 
 /* Computes a packet's ICRC under the assumption that its IP ID is id. copy: where the payload is
  * copied in the same pass; NULL: nowhere. */
-static uint32_t icrc_of(const struct inc_ip_ids *ids, const struct inc_roce_path *path, uint16_t id,
+static uint32_t icrc_of(const struct inc_ip_ids *ids, const struct inc_udp_path *path, uint16_t id,
 			const uint8_t *data, size_t len, const struct inc_payload_copy *copy)
 {
 	if (!copy)
@@ -110,7 +112,7 @@ static uint32_t icrc_of(const struct inc_ip_ids *ids, const struct inc_roce_path
 /* The first pass over the packet copies the payload. This function reads `copy` where it is,
  * because a copy of the struct would wait until all stores of the packet before have left the CPU.
  */
-bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, bool first,
+bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_udp_path *path, bool first,
 		      const uint8_t *data, size_t size, const struct inc_payload_copy *copy)
 {
 	size_t len = size - INC_ICRC_LEN;
@@ -129,7 +131,7 @@ bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, 
 	}
 	for (guess = 0; guess < 2; guess++, counts = !counts, copy = NULL) {
 		id = counts ? next : 0;
-		if (guess && !next)
+		if (guess && (!next || ids->none))
 			break;
 		if (icrc_of(ids, path, id, data, len, copy) == want) {
 			ids->next = id + 1;
@@ -137,6 +139,8 @@ bool inc_ip_ids_check(struct inc_ip_ids *ids, const struct inc_roce_path *path, 
 			return true;
 		}
 	}
+	if (ids->none)
+		return false;
 	ids->next = resume(ids, inc_icrc_udp(path, 0, data, len) ^ want, size);
 	return false;
 }

@@ -11,10 +11,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/datagram.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/wire.h"
+#include "lib/proto/roce.h"
 
 /* Limits of a send: of its bytes, because of the UDP length field, and of its packets, which is how
  * many with payloads of 1,024 bytes fit. */
@@ -55,13 +56,13 @@ struct inc_tx_packet {
 
 /* The properties of a connection that all packets to the peer share. */
 struct inc_tx_peer {
-	struct inc_roce_path path;
+	struct inc_udp_path path;
 	struct inc_icrc_usual usual;
-	struct sockaddr_in addr;
-	uint32_t source;  /* `source` of struct inc_udp_send */
-	uint8_t tos;      /* `tos` of struct inc_udp_send */
-	uint8_t priority; /* `priority` of struct inc_udp_send */
-	uint32_t qpn;     /* queue pair number of the peer */
+	union inc_sockaddr addr;
+	struct inc_addr source; /* `source` of struct inc_udp_send */
+	uint8_t tos;            /* `tos` of struct inc_udp_send */
+	uint8_t priority;       /* `priority` of struct inc_udp_send */
+	uint32_t qpn;           /* queue pair number of the peer */
 	uint16_t pkey;
 	/* packets to the peer, other than ACKs, have the solicited event bit */
 	bool se;
@@ -75,8 +76,8 @@ struct inc_tx_peer {
 
 /*
  * One send under construction. The kernel segments the send into packets of `size` bytes and
- * numbers their IP IDs from 0 on. In iov[], parts of `bytes` with headers and ICRCs alternate with
- * payloads.
+ * numbers the IP IDs of IPv4 from 0 on. In iov[], parts of `bytes` with headers and ICRCs alternate
+ * with payloads.
  */
 struct inc_segments {
 	struct iovec iov[2 * INC_MAX_SEGMENTS + 1];

@@ -4,14 +4,18 @@
 #include <string.h>
 #include "lib/roce/udp.h"
 
-int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
+int inc_udp_open(struct inc_udp *udp, struct inc_addr own, uint16_t port, int bytes,
 		 struct inc_err *err)
 {
 	struct inc_udp_socket s = {.fd = -1};
-	int ret = inc_os.udp.open(own.s_addr, port, bytes, &s, err);
+	int ret = inc_os.udp.open(&own, port, bytes, &s, err);
 
-	*udp = (struct inc_udp){
-		.fd = s.fd, .port = s.port, .segment = s.segment, .gro = s.gro, .rcvbuf = s.rcvbuf};
+	*udp = (struct inc_udp){.fd = s.fd,
+				.ipv6 = !inc_addr_is_ipv4(own),
+				.port = s.port,
+				.segment = s.segment,
+				.gro = s.gro,
+				.rcvbuf = s.rcvbuf};
 	return ret;
 }
 
@@ -22,9 +26,11 @@ void inc_udp_grow(struct inc_udp *udp, int bytes)
 
 int inc_udp_show_arrival(struct inc_udp *udp, struct inc_err *err)
 {
-	int ret = inc_os.udp.show_arrival(udp->fd);
+	int ret = inc_os.udp.show_arrival(udp->fd, udp->ipv6);
 
-	return ret ? inc_err_set(err, -ret, "IP_PKTINFO: %s", strerror(-ret)) : 0;
+	return ret ? inc_err_set(err, -ret, "%s: %s", udp->ipv6 ? "IPV6_RECVPKTINFO" : "IP_PKTINFO",
+				 strerror(-ret))
+		   : 0;
 }
 
 void inc_udp_close(struct inc_udp *udp)

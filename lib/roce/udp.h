@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP socket of soft endpoints: unprivileged, unconnected, with the don't-fragment bit. So the
- * kernel gives a single packet the IP ID 0, which the ICRC covers. A kernel that supports it
+ * The UDP socket of soft endpoints: unprivileged, unconnected, of IPv4 or IPv6, and with the
+ * don't-fragment bit. So the kernel gives a single packet of IPv4 the IP ID 0, which the ICRC
+ * covers. A kernel that supports it
  * segments a send of many packets (UDP_SEGMENT), and a receive may return many packets that the
  * kernel has merged (UDP_GRO). The socket's owner uses it, on one thread.
  */
@@ -11,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/datagram.h"
 #include "lib/base/err.h"
 #include "lib/base/opt.h"
@@ -28,6 +29,7 @@
 
 struct inc_udp {
 	int fd;
+	bool ipv6;
 	uint16_t port; /* UDP port on which the socket receives, in host order */
 	bool segment;  /* the kernel knows UDP_SEGMENT; see `uncut` */
 	bool gro;      /* the kernel may merge received packets that have UDP checksums */
@@ -42,7 +44,7 @@ struct inc_udp {
 
 /* Opens the socket (`open` of struct inc_os_udp). On failure it returns -errno, and inc_udp_close()
  * is allowed. */
-int inc_udp_open(struct inc_udp *udp, struct in_addr own, uint16_t port, int bytes,
+int inc_udp_open(struct inc_udp *udp, struct inc_addr own, uint16_t port, int bytes,
 		 struct inc_err *err);
 /* Makes the socket's buffers larger (`grow` of struct inc_os_udp). */
 void inc_udp_grow(struct inc_udp *udp, int bytes);

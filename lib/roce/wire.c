@@ -3,22 +3,14 @@
 #include <arpa/inet.h>
 #include "lib/roce/wire.h"
 
-unsigned int inc_roce_payload(unsigned int mtu)
+unsigned int inc_roce_payload(unsigned int mtu, unsigned int overhead)
 {
 	unsigned int p;
 
 	for (p = INC_MAX_RC_PAYLOAD; p >= INC_MIN_PAYLOAD; p /= 2)
-		if (p + INC_MAX_OVERHEAD <= mtu)
+		if (p + overhead <= mtu)
 			return p;
 	return 0;
-}
-
-/* Masks the first len bytes of a packet for the ICRC, and returns the CRC state after them. len: at
- * most INC_IP_TO_BTH_LEN. */
-static uint32_t masked_state(uint8_t *head, size_t len)
-{
-	inc_icrc_mask(head);
-	return inc_crc32_update(INC_ICRC_SEED, head, len);
 }
 
 uint32_t inc_icrc_ipv4(const void *ip, size_t len)
@@ -29,22 +21,61 @@ uint32_t inc_icrc_ipv4(const void *ip, size_t len)
 	uint32_t state;
 
 	memcpy(head, packet, n);
-	state = masked_state(head, n);
+	inc_icrc_mask(head);
+	state = inc_crc32_update(INC_ICRC_SEED, head, n);
 	return ~inc_crc32_update(state, packet + n, len - n);
 }
 
-uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const void *head,
-		       size_t head_len, size_t rest_len)
+uint32_t inc_icrc_ipv6(const void *ip, size_t len)
 {
-	uint8_t h[INC_IP_LEN + INC_UDP_LEN + INC_MAX_HEAD_LEN];
-	const size_t at = INC_IP_LEN + INC_UDP_LEN;
+	const uint8_t *packet = ip;
+	uint8_t head[INC_IPV6_LEN + INC_UDP_LEN + INC_BTH_LEN];
+	size_t n = len < sizeof(head) ? len : sizeof(head);
+	uint32_t state;
 
-	inc_put_ip_udp(h, path, ip_id, at + head_len + rest_len + INC_ICRC_LEN);
-	memcpy(h + at, head, head_len);
-	return masked_state(h, at + head_len);
+	memcpy(head, packet, n);
+	inc_icrc_mask_ipv6(head);
+	state = inc_crc32_update(INC_ICRC_SEED, head, n);
+	return ~inc_crc32_update(state, packet + n, len - n);
 }
 
-uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth, size_t len)
+/* Room for the headers of IP and UDP, and of a BTH. */
+#define HEADERS_ROOM (INC_IPV6_LEN + INC_UDP_LEN + INC_BTH_LEN)
+
+/* Writes the headers of IP and UDP as the ICRC counts them, and may write on in the room of a BTH.
+ * len: length of the UDP payload, with the ICRC. Returns their length. */
+static size_t put_masked(uint8_t *h, const struct inc_udp_path *path, uint16_t ip_id, size_t len)
+{
+	struct inc_roce_path ipv4;
+
+	if (!inc_addr_is_ipv4(path->saddr)) {
+		inc_put_ipv6_udp(h, &path->saddr, &path->daddr, path->sport, path->dport,
+				 INC_UDP_LEN + len);
+		inc_icrc_mask_ipv6(h);
+		return INC_IPV6_LEN + INC_UDP_LEN;
+	}
+	ipv4 = (struct inc_roce_path){.saddr = path->saddr.word[3],
+				      .daddr = path->daddr.word[3],
+				      .sport = path->sport,
+				      .dport = path->dport,
+				      .df = path->df};
+	inc_put_ip_udp(h, &ipv4, ip_id, INC_IP_LEN + INC_UDP_LEN + len);
+	inc_icrc_mask(h);
+	return INC_IP_LEN + INC_UDP_LEN;
+}
+
+uint32_t inc_icrc_head(const struct inc_udp_path *path, uint16_t ip_id, const void *head,
+		       size_t head_len, size_t rest_len)
+{
+	uint8_t h[HEADERS_ROOM - INC_BTH_LEN + INC_MAX_HEAD_LEN];
+	const size_t at = put_masked(h, path, ip_id, head_len + rest_len + INC_ICRC_LEN);
+
+	memcpy(h + at, head, head_len);
+	h[at + INC_BTH_MASKED_AT] = 0xff;
+	return inc_crc32_update(INC_ICRC_SEED, h, at + head_len);
+}
+
+uint32_t inc_icrc_udp(const struct inc_udp_path *path, uint16_t ip_id, const void *bth, size_t len)
 {
 	size_t n = len < INC_BTH_LEN ? len : INC_BTH_LEN;
 	uint32_t state = inc_icrc_head(path, ip_id, bth, n, len - n);
@@ -52,18 +83,18 @@ uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const vo
 	return ~inc_crc32_update(state, (const uint8_t *)bth + n, len - n);
 }
 
-void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			 size_t payload)
 {
 	static const uint8_t zeros[INC_BTH_LEN + INC_MAX_RC_PAYLOAD];
-	uint8_t h[INC_IP_TO_BTH_LEN];
+	uint8_t h[HEADERS_ROOM];
 	unsigned int id;
+	size_t at;
 
 	usual->len = INC_BTH_LEN + payload;
 	for (id = 0; id < INC_ICRC_IDS; id++) {
-		inc_put_ip_udp(h, path, id, INC_IP_LEN + INC_UDP_LEN + usual->len + INC_ICRC_LEN);
-		inc_icrc_mask(h);
-		usual->state[id] = inc_crc32_update(INC_ICRC_SEED, h, INC_IP_LEN + INC_UDP_LEN);
+		at = put_masked(h, path, id, usual->len + INC_ICRC_LEN);
+		usual->state[id] = inc_crc32_update(INC_ICRC_SEED, h, at);
 	}
 	usual->masked = inc_crc32_update(usual->state[0], zeros, usual->len) ^
 			~inc_icrc_udp(path, 0, zeros, usual->len);
@@ -74,7 +105,7 @@ static bool is_usual(const struct inc_icrc_usual *usual, uint16_t ip_id, size_t 
 	return len == usual->len && ip_id < INC_ICRC_IDS;
 }
 
-uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			    uint16_t ip_id, const void *bth, size_t len)
 {
 	if (!is_usual(usual, ip_id, len) || ((const uint8_t *)bth)[INC_BTH_MASKED_AT])
@@ -82,7 +113,7 @@ uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc
 	return ~(inc_crc32_update(usual->state[ip_id], bth, len) ^ usual->masked);
 }
 
-uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len)
 {
 	uint8_t h[INC_MAX_HEAD_LEN];
@@ -94,7 +125,7 @@ uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct in
 	return inc_crc32_update(usual->state[ip_id], h, head_len);
 }
 
-uint32_t inc_icrc_udp_copy(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+uint32_t inc_icrc_udp_copy(const struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			   uint16_t ip_id, const void *bth, size_t len,
 			   const struct inc_payload_copy *copy)
 {

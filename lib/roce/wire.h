@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "lib/base/addr.h"
 #include "lib/proto/frame.h"
 #include "lib/roce/crc.h"
+#include "lib/proto/roce.h"
 
 /* Length of the longest BTH with extended headers: BTH, RETH and immediate. */
 #define INC_MAX_HEAD_LEN (INC_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN)
@@ -32,8 +34,23 @@ static inline bool inc_roce_has_reth(uint8_t opcode)
 	return inc_op_in(opcode, INC_OPS_RETH);
 }
 
-/* Returns the largest RoCE payload whose packets fit into an MTU; 0: none fits. */
-unsigned int inc_roce_payload(unsigned int mtu);
+/* The addresses and ports of the packets of a connection, as the IP and UDP headers have them. Both
+ * addresses are of one family. */
+struct inc_udp_path {
+	struct inc_addr saddr, daddr;
+	uint16_t sport, dport;
+	bool df; /* IPv4: the don't-fragment bit is set */
+};
+
+/* Returns how many bytes an IP packet has at most besides its payload, to or from this address. */
+static inline unsigned int inc_roce_overhead(struct inc_addr addr)
+{
+	return inc_addr_is_ipv4(addr) ? INC_MAX_OVERHEAD : INC_MAX_OVERHEAD_IPV6;
+}
+
+/* Returns the largest RoCE payload whose packets fit into an MTU; 0: none fits. overhead: that of
+ * inc_roce_overhead(). */
+unsigned int inc_roce_payload(unsigned int mtu, unsigned int overhead);
 
 /*
  * Returns the ICRC of a packet over IPv4. At ip is the 20-byte IP header (no options), followed in
@@ -42,28 +59,29 @@ unsigned int inc_roce_payload(unsigned int mtu);
  * the value is least significant byte first.
  */
 uint32_t inc_icrc_ipv4(const void *ip, size_t len);
+/* Returns the same of a packet over IPv6 without extension headers. */
+uint32_t inc_icrc_ipv6(const void *ip, size_t len);
 
 /*
  * Returns the ICRC for a sender or receiver that has only the UDP payload. The parameters path and
- * ip_id are the IP and UDP fields that are not masked. len: length of the UDP payload without the
- * ICRC.
+ * ip_id are the IP and UDP fields that are not masked. An IPv6 packet has no IP ID, so ip_id counts
+ * for nothing. len: length of the UDP payload without the ICRC.
  */
-uint32_t inc_icrc_udp(const struct inc_roce_path *path, uint16_t ip_id, const void *bth,
-		      size_t len);
+uint32_t inc_icrc_udp(const struct inc_udp_path *path, uint16_t ip_id, const void *bth, size_t len);
 
 /*
  * The first part of inc_icrc_udp(). Returns the CRC-32 state after head, which is BTH and extended
  * headers of head_len bytes (INC_MAX_HEAD_LEN at most). rest_len: bytes between head and the ICRC.
  */
-uint32_t inc_icrc_head(const struct inc_roce_path *path, uint16_t ip_id, const void *head,
+uint32_t inc_icrc_head(const struct inc_udp_path *path, uint16_t ip_id, const void *head,
 		       size_t head_len, size_t rest_len);
 
 /* The most packets into which kernels before 6.9 segment a send (UDP_SEGMENT). */
 #define INC_SEND_PACKETS 64
 
 /*
- * Most packets of a connection have the same length, and before their BTH only the IP ID changes.
- * So the CRC states at the BTH are computed once, for the IDs of a send's packets.
+ * Most packets of a connection have the same length, and before their BTH only the IP ID of IPv4
+ * changes. So the CRC states at the BTH are computed once, for the IDs of a send's packets.
  */
 #define INC_ICRC_IDS INC_SEND_PACKETS
 struct inc_icrc_usual {
@@ -77,13 +95,13 @@ struct inc_icrc_usual {
 };
 /* Computes the CRC states at the BTH (struct inc_icrc_usual) for packets that have `payload` bytes
  * of payload and no extended headers. */
-void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+void inc_icrc_usual_init(struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			 size_t payload);
 /* These do what inc_icrc_udp() and inc_icrc_head() do, but faster for packets of the usual
  * length. */
-uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+uint32_t inc_icrc_udp_usual(const struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			    uint16_t ip_id, const void *bth, size_t len);
-uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+uint32_t inc_icrc_head_usual(const struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			     uint16_t ip_id, const void *head, size_t head_len, size_t rest_len);
 
 /* Where the payload of a received packet is, and where it is copied to. */
@@ -96,7 +114,7 @@ struct inc_payload_copy {
 };
 /* Does what inc_icrc_udp_usual() does, and copies the payload in the same pass. The copy is made
  * before anyone can know whether the ICRC is right. */
-uint32_t inc_icrc_udp_copy(const struct inc_icrc_usual *usual, const struct inc_roce_path *path,
+uint32_t inc_icrc_udp_copy(const struct inc_icrc_usual *usual, const struct inc_udp_path *path,
 			   uint16_t ip_id, const void *bth, size_t len,
 			   const struct inc_payload_copy *copy);
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
 #include "lib/conf/schema.h"
 #include "lib/conf/yaml.h"
 #include "lib/proto/frame.h"
@@ -31,7 +30,7 @@ bool inc_topology_is_name(const char *name)
 
 static const struct inc_field host_fields[] = {
 	{"name", NAME_FIELD, INC_AT(struct inc_topo_host, name)},
-	{"ip", INC_IPV4, INC_OPTIONAL, INC_AT(struct inc_topo_host, ip)},
+	{"ip", INC_ADDR, INC_OPTIONAL, INC_AT(struct inc_topo_host, ip)},
 	{"ips", INC_OTHER, INC_OPTIONAL, .what = "a list of them, of several NICs"},
 };
 static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, host_fields);
@@ -43,7 +42,7 @@ static const struct inc_schema host_schema = INC_SCHEMA(struct inc_topo_host, ho
  * known, because a peer may stand behind the port in the file. */
 static const struct inc_field port_fields[] = {
 	{"name", INC_WORD, INC_REQUIRED, INC_AT(struct inc_topo_port, name), .what = PORT_NAME},
-	{"ip", INC_IPV4, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
+	{"ip", INC_ADDR, INC_REQUIRED, INC_AT(struct inc_topo_port, ip)},
 	{"vlan", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_topo_port, vlan), .min = 1,
 	 .max = INC_MAX_VLAN},
 	{"peer", INC_OTHER, INC_OPTIONAL, .what = "a host or switch"},
@@ -75,6 +74,8 @@ static const struct inc_schema bridge_schema = INC_SCHEMA(struct inc_topo_bridge
 static const struct inc_field defaults_fields[] = {
 	{"prefix", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_topology, prefix), .min = 8,
 	 .max = 31},
+	{"prefix_ipv6", INC_UINT, INC_OPTIONAL, INC_AT(struct inc_topology, prefix_ipv6), .min = 16,
+	 .max = 127},
 	{"mtu", INC_TOPO_MTU_FIELD, INC_AT(struct inc_topology, mtu)},
 	{"rate_mbit", INC_TOPO_RATE_FIELD, INC_AT(struct inc_topology, rate_mbit)},
 	{"wire", INC_OTHER, INC_OPTIONAL, .what = "as that of a link"},
@@ -123,23 +124,25 @@ static int take_name(struct inc_topology *topo, const struct inc_yaml_node *map,
 
 /* Checks an address that a node of the file gives to an interface. */
 static int check_ip(const struct inc_topology *topo, const struct inc_yaml_node *node,
-		    struct in_addr ip, struct inc_err *err)
+		    struct inc_addr ip, struct inc_err *err)
 {
-	char text[INET_ADDRSTRLEN];
+	const bool ipv4 = inc_addr_is_ipv4(ip);
+	char text[INC_ADDR_TEXT];
 
-	inet_ntop(AF_INET, &ip, text, sizeof(text));
-	if (inc_topology_is_special(topo, ntohl(ip.s_addr)))
+	inc_addr_text(ip, text);
+	if (inc_topology_is_special(topo, ip))
 		return inc_yaml_error(node, err,
-				      "%s is the first or last address of a /%u network, which no "
-				      "interface can have; correct it, or defaults.prefix",
-				      text, topo->prefix);
+				      "%s is the first%s address of a /%u network, which no "
+				      "interface can have; correct it, or defaults.prefix%s",
+				      text, ipv4 ? " or last" : "", inc_topology_prefix(topo, ip),
+				      ipv4 ? "" : "_ipv6");
 	if (inc_topology_has_ip(topo, ip))
 		return inc_yaml_error(node, err, "%s is given twice", text);
 	return 0;
 }
 
 /* Registers the address of a node, which must be new. */
-static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct in_addr ip,
+static int take_ip(struct inc_topology *topo, const struct inc_yaml_node *map, struct inc_addr ip,
 		   enum inc_topo_kind kind, unsigned int index, struct inc_err *err)
 {
 	const int ret = check_ip(topo, inc_yaml_get(map, "ip"), ip, err);
@@ -158,14 +161,14 @@ static int read_nic(struct inc_topology *topo, const struct inc_yaml_node *map, 
 {
 	const struct inc_yaml_node *node = inc_yaml_at(inc_yaml_get(map, "ips"), i);
 	const char *text = inc_yaml_text(node);
-	struct in_addr *ip = &topo->hosts[index].ip;
-	int ret;
+	struct inc_addr *ip = &topo->hosts[index].ip;
+	int ret = text ? inc_addr_parse_host(text, ip) : -EINVAL;
 
-	if (!text || inet_pton(AF_INET, text, ip) != 1)
-		return inc_yaml_error(node, err, "'%.64s' is not an IPv4 address",
+	if (ret == -ERANGE)
+		return inc_yaml_error(node, err, "%s %s", text, inc_addr_fault(*ip));
+	if (ret)
+		return inc_yaml_error(node, err, "'%.64s' is not an IPv4 or IPv6 address",
 				      text ? text : "");
-	if (!inc_addr_unicast(ntohl(ip->s_addr)))
-		return inc_yaml_error(node, err, "%s is not a unicast address", text);
 	ret = check_ip(topo, node, *ip, err);
 	if (ret)
 		return ret;
@@ -389,6 +392,7 @@ static int read_topology(struct inc_topology *topo, const struct inc_yaml_node *
 	int ret;
 
 	topo->prefix = 24;
+	topo->prefix_ipv6 = 64;
 	topo->mtu = 1500;
 	ret = inc_schema_read_yaml(&topology_schema, root, topo, err);
 	if (!ret)

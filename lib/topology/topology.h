@@ -10,9 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/conf/comm_conf.h"
+#include "lib/proto/roce.h"
 
 /* longest name of a host, switch or port, because interfaces have these names */
 #define INC_TOPO_NAME_LEN 15
@@ -38,7 +39,7 @@ struct inc_topo_wire {
 /* A NIC of a host. A host with several NICs has an entry for each, all with its name. */
 struct inc_topo_host {
 	char name[INC_TOPO_NAME_MAX];
-	struct in_addr ip;
+	struct inc_addr ip;
 	unsigned int of;   /* index of the host's first NIC, by which the host is known */
 	unsigned int rail; /* number of the NIC in its host; NICs of one number are a rail */
 	unsigned int next; /* index of the host's next NIC; 0: there is none */
@@ -58,7 +59,7 @@ struct inc_topo_peer {
 
 struct inc_topo_port {
 	char name[INC_TOPO_NAME_MAX];
-	struct in_addr ip;
+	struct inc_addr ip;
 	/* the VLAN on whose device the port and its hosts have their addresses; 0: none */
 	unsigned int vlan;
 	/* the nodes to which the port leads: one, or several behind a bridge */
@@ -73,7 +74,7 @@ struct inc_topo_port {
 	/* settings of the queue pairs at this port, with those of its switch and of the whole
 	 * topology */
 	struct inc_verbs_conf verbs;
-	struct in_addr subnet; /* first address and prefix length of the subnet, if there is one */
+	struct inc_addr subnet; /* first address and prefix length of the subnet, if there is one */
 	unsigned int subnet_bits;
 };
 
@@ -126,9 +127,10 @@ struct inc_topo_index {
 
 struct inc_topology {
 	char name[64];
-	unsigned int prefix; /* prefix length of every link's network */
-	unsigned int mtu;    /* MTU of links without an MTU in the file */
-	double rate_mbit;    /* rate of links without a rate; 0: the file has none */
+	/* prefix length of every link's network, of IPv4 and of IPv6 */
+	unsigned int prefix, prefix_ipv6;
+	unsigned int mtu; /* MTU of links without an MTU in the file */
+	double rate_mbit; /* rate of links without a rate; 0: the file has none */
 	/* settings of queue pairs at ports that do not have them */
 	struct inc_verbs_conf verbs;
 	/* First the hosts that the file lists, then their further NICs, of which there are n_nics,
@@ -148,6 +150,12 @@ struct inc_topology {
 	struct inc_topo_index by_name, by_ip;
 };
 
+/* Returns the prefix length of a link's network that has this address. */
+static inline unsigned int inc_topology_prefix(const struct inc_topology *topo, struct inc_addr ip)
+{
+	return inc_addr_is_ipv4(ip) ? topo->prefix : topo->prefix_ipv6;
+}
+
 /* Reads a file. Returns 0, or -errno with "file:line: field: text". */
 int inc_topology_load(const char *path, struct inc_topology **topo, struct inc_err *err);
 /* Does the same with a text in memory. name stands for the path in error messages. */
@@ -165,7 +173,7 @@ bool inc_topology_is_port_name(const char *name);
 
 /* These find a node, or a port of a switch, by name or address, and return its index, or -1. Only
  * inc_topology_switch_by_name() also finds draining ones. */
-int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip);
+int inc_topology_host_by_ip(const struct inc_topology *topo, struct inc_addr ip);
 int inc_topology_host_by_name(const struct inc_topology *topo, const char *name);
 /* Whether the file itself lists the host, or the host of this NIC. */
 static inline bool inc_topology_is_listed(const struct inc_topology *topo, unsigned int host)
@@ -175,13 +183,13 @@ static inline bool inc_topology_is_listed(const struct inc_topology *topo, unsig
 
 /* Finds the NIC of this address among those of the host, which may drain. Returns its index, or -1.
  */
-int inc_topology_nic_by_ip(const struct inc_topology *topo, unsigned int host, struct in_addr ip);
+int inc_topology_nic_by_ip(const struct inc_topology *topo, unsigned int host, struct inc_addr ip);
 /* Finds the NIC of this number of the host. Returns its index, or -1. */
 int inc_topology_nic(const struct inc_topology *topo, unsigned int host, unsigned int rail);
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name);
 int inc_topology_port_by_name(const struct inc_topo_switch *sw, const char *name);
 /* Finds a draining host by its address. */
-int inc_topology_draining_host(const struct inc_topology *topo, struct in_addr ip);
+int inc_topology_draining_host(const struct inc_topology *topo, struct inc_addr ip);
 
 /* ---- topology_merge.c: a file is read again while parts of the earlier one are in use ---- */
 

@@ -98,10 +98,34 @@ int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, un
 	return add(&topo->by_name, hash(name_of(topo, kind, index)), kind, index);
 }
 
-int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
+/* The key of an address. Those of IPv4 addresses differ. */
+static uint32_t key_of(struct inc_addr ip)
+{
+	if (inc_addr_is_ipv4(ip))
+		return ip.word[3];
+	return ((ip.word[0] * 16777619u ^ ip.word[1]) * 16777619u ^ ip.word[2]) * 16777619u ^
+	       ip.word[3];
+}
+
+/* Whether a host, or a port of a switch, has the address. */
+static bool has(const struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index,
+		struct inc_addr ip)
+{
+	const struct inc_topo_switch *sw;
+
+	if (kind == INC_TOPO_HOST)
+		return inc_addr_same(topo->hosts[index].ip, ip);
+	sw = &topo->switches[index];
+	for (unsigned int p = 0; p < sw->n_ports; p++)
+		if (inc_addr_same(sw->ports[p].ip, ip))
+			return true;
+	return false;
+}
+
+int inc_topology_add_ip(struct inc_topology *topo, struct inc_addr ip, enum inc_topo_kind kind,
 			unsigned int index)
 {
-	return add(&topo->by_ip, ip.s_addr, kind, index);
+	return add(&topo->by_ip, key_of(ip), kind, index);
 }
 
 bool inc_topology_find(const struct inc_topology *topo, const char *name, struct inc_topo_end *end)
@@ -117,23 +141,26 @@ bool inc_topology_find(const struct inc_topology *topo, const char *name, struct
 	return false;
 }
 
-bool inc_topology_has_ip(const struct inc_topology *topo, struct in_addr ip)
+bool inc_topology_has_ip(const struct inc_topology *topo, struct inc_addr ip)
 {
 	enum inc_topo_kind kind;
 	unsigned int index;
 	size_t at = 0;
 
-	return next(&topo->by_ip, ip.s_addr, &at, &kind, &index);
+	while (next(&topo->by_ip, key_of(ip), &at, &kind, &index))
+		if (has(topo, kind, index, ip))
+			return true;
+	return false;
 }
 
-int inc_topology_host_by_ip(const struct inc_topology *topo, struct in_addr ip)
+int inc_topology_host_by_ip(const struct inc_topology *topo, struct inc_addr ip)
 {
 	enum inc_topo_kind kind;
 	unsigned int index;
 	size_t at = 0;
 
-	while (next(&topo->by_ip, ip.s_addr, &at, &kind, &index)) {
-		if (kind == INC_TOPO_HOST)
+	while (next(&topo->by_ip, key_of(ip), &at, &kind, &index)) {
+		if (kind == INC_TOPO_HOST && has(topo, kind, index, ip))
 			return index;
 	}
 	return -1;
@@ -156,13 +183,13 @@ int inc_topology_nic(const struct inc_topology *topo, unsigned int host, unsigne
 	return topo->hosts[nic].rail == rail ? (int)nic : -1;
 }
 
-int inc_topology_nic_by_ip(const struct inc_topology *topo, unsigned int host, struct in_addr ip)
+int inc_topology_nic_by_ip(const struct inc_topology *topo, unsigned int host, struct inc_addr ip)
 {
 	unsigned int nic = topo->hosts[host].of;
 
-	while (topo->hosts[nic].ip.s_addr != ip.s_addr && topo->hosts[nic].next)
+	while (!inc_addr_same(topo->hosts[nic].ip, ip) && topo->hosts[nic].next)
 		nic = topo->hosts[nic].next;
-	return topo->hosts[nic].ip.s_addr == ip.s_addr ? (int)nic : -1;
+	return inc_addr_same(topo->hosts[nic].ip, ip) ? (int)nic : -1;
 }
 
 int inc_topology_switch_by_name(const struct inc_topology *topo, const char *name)
@@ -178,10 +205,10 @@ int inc_topology_switch_by_name(const struct inc_topology *topo, const char *nam
 	return -1;
 }
 
-int inc_topology_draining_host(const struct inc_topology *topo, struct in_addr ip)
+int inc_topology_draining_host(const struct inc_topology *topo, struct inc_addr ip)
 {
 	for (unsigned int h = topo->n_live_hosts; h < topo->n_hosts; h++) {
-		if (topo->hosts[h].ip.s_addr == ip.s_addr)
+		if (inc_addr_same(topo->hosts[h].ip, ip))
 			return h;
 	}
 	return -1;

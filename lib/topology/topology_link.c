@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
 #include "lib/topology/topology_priv.h"
 
 #define NOT_ATTACHED ((unsigned int)-1)
@@ -27,11 +26,21 @@ static const struct inc_yaml_node *peer_node(const struct inc_yaml_node *port, u
 
 /* Explains why none of the host's NICs can be attached to a port. One that is attached already is
  * the reason, if it is in the port's network or the only one. */
-static int say_why_not(const struct inc_topology *topo, const struct inc_topo_port *port,
+static int say_why_not(const struct inc_topology *topo, unsigned int s, unsigned int p,
 		       unsigned int h, const struct inc_yaml_node *node, struct inc_err *err)
 {
+	const struct inc_topo_port *port = &topo->switches[s].ports[p];
 	const struct inc_topo_host *host = &topo->hosts[h], *nic = host;
 
+	while (nic->next && inc_addr_is_ipv4(nic->ip) != inc_addr_is_ipv4(port->ip))
+		nic = &topo->hosts[nic->next];
+	if (inc_addr_is_ipv4(nic->ip) != inc_addr_is_ipv4(port->ip))
+		return inc_yaml_error(
+			node, err,
+			"%s has no %s address, and port %s of %s has one: give both ends "
+			"addresses of one family",
+			host->name, inc_addr_family(port->ip), port->name, topo->switches[s].name);
+	nic = host;
 	while (host->next && nic->next && !inc_topology_same_network(topo, nic->ip, port->ip))
 		nic = &topo->hosts[nic->next];
 	if (nic->sw != NOT_ATTACHED &&
@@ -41,7 +50,7 @@ static int say_why_not(const struct inc_topology *topo, const struct inc_topo_po
 	return inc_yaml_error(node, err,
 			      host->next ? "%s has no address inside this port's /%u network"
 					 : "%s has an address outside this port's /%u network",
-			      host->name, topo->prefix);
+			      host->name, inc_topology_prefix(topo, port->ip));
 }
 
 /* Attaches the host's first free NIC in the port's network to the port. Sets *nic to its index. */
@@ -55,7 +64,7 @@ static int attach_host(struct inc_topology *topo, unsigned int s, unsigned int p
 	       (host->sw != NOT_ATTACHED || !inc_topology_same_network(topo, host->ip, port->ip)))
 		host = &topo->hosts[host->next];
 	if (host->sw != NOT_ATTACHED || !inc_topology_same_network(topo, host->ip, port->ip))
-		return say_why_not(topo, port, h, node, err);
+		return say_why_not(topo, s, p, h, node, err);
 	host->sw = s;
 	host->port = p;
 	*nic = host - topo->hosts;
@@ -185,7 +194,8 @@ static int pair_peer(struct inc_topology *topo, unsigned int s, const struct inc
 				      other->name, other->ports[peer->port].name);
 	if (!inc_topology_same_network(topo, port->ip, other->ports[peer->port].ip))
 		return inc_yaml_error(node, err, "%s's port %s is outside this /%u network",
-				      other->name, other->ports[peer->port].name, topo->prefix);
+				      other->name, other->ports[peer->port].name,
+				      inc_topology_prefix(topo, port->ip));
 	if (port->vlan != other->ports[peer->port].vlan)
 		return inc_yaml_error(node, err, "%s's port %s is not in the same 'vlan'",
 				      other->name, other->ports[peer->port].name);
@@ -230,7 +240,8 @@ static int check_bridges(const struct inc_topology *topo, const struct inc_yaml_
 				ret = inc_yaml_error(
 					inc_yaml_get(port_node(root, s, p), "ip"), err,
 					"another port of bridge %s is outside this /%u network",
-					topo->bridges[port->bridge].name, topo->prefix);
+					topo->bridges[port->bridge].name,
+					inc_topology_prefix(topo, port->ip));
 		}
 	}
 	for (unsigned int b = 0; b < topo->n_bridges && !ret; b++) {
@@ -247,13 +258,13 @@ static int check_attached(const struct inc_topology *topo, const struct inc_yaml
 {
 	for (unsigned int h = 0; h < topo->n_hosts; h++) {
 		const struct inc_topo_host *host = &topo->hosts[h], *first = &topo->hosts[host->of];
-		char ip[INET_ADDRSTRLEN], of[INET_ADDRSTRLEN + 20] = "";
+		char ip[INC_ADDR_TEXT], of[INC_ADDR_TEXT + 20] = "";
 
 		if (host->sw != NOT_ATTACHED)
 			continue;
-		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
 		if (first->next)
-			snprintf(of, sizeof(of), " in the network of %s", ip);
+			snprintf(of, sizeof(of), " in the network of %s",
+				 inc_addr_text(host->ip, ip));
 		return inc_yaml_error(inc_yaml_at(inc_yaml_get(root, "hosts"), host->of), err,
 				      "no switch has a port whose peer is %s%s", host->name, of);
 	}
@@ -369,7 +380,8 @@ const char *inc_topology_doubt(const struct inc_topology *topo, char text[INC_TO
 			 "switch %s: ports %s and %s are in one /%u network, so its kernel sends "
 			 "what is for the peer of %s by %s: give each port a network of its own, "
 			 "or correct defaults.prefix",
-			 sw->name, beside->name, sw->ports[p - 1].name, topo->prefix,
-			 sw->ports[p - 1].name, beside->name);
+			 sw->name, beside->name, sw->ports[p - 1].name,
+			 inc_topology_prefix(topo, beside->ip), sw->ports[p - 1].name,
+			 beside->name);
 	return text;
 }

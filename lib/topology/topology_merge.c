@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <arpa/inet.h>
 #include "lib/topology/topology_priv.h"
 
-#define WHERE_LEN 240 /* room for the places of three NICs of a host */
+#define WHERE_LEN  330 /* room for the places of three NICs of a host */
+#define SUBNET_LEN (INC_ADDR_TEXT + sizeof("hosts /128"))
 
 int inc_topo_map_init(struct inc_topo_map *map, const struct inc_topology *old)
 {
@@ -142,7 +142,7 @@ static bool has_same_nics(const struct inc_topology *topo, unsigned int is,
 	for (;;) {
 		const struct inc_topo_host *a = &topo->hosts[is], *b = &old->hosts[was];
 
-		if (a->ip.s_addr != b->ip.s_addr ||
+		if (!inc_addr_same(a->ip, b->ip) ||
 		    strcmp(topo->switches[a->sw].name, old->switches[b->sw].name) != 0)
 			return false;
 		if (!a->next || !b->next)
@@ -169,7 +169,7 @@ static unsigned int same_port(const struct inc_topo_switch *sw, const struct inc
 {
 	const int found = inc_topology_port_by_name(sw, was->name);
 
-	return found < 0 || sw->ports[found].ip.s_addr != was->ip.s_addr ? INC_TOPO_NOWHERE
+	return found < 0 || !inc_addr_same(sw->ports[found].ip, was->ip) ? INC_TOPO_NOWHERE
 									 : (unsigned int)found;
 }
 
@@ -343,13 +343,12 @@ static void report(const struct compare *c, enum inc_topo_change change, const c
 static const char *print_host(const struct inc_topology *topo, const struct inc_topo_host *host,
 			      char buf[WHERE_LEN])
 {
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 	size_t n = 0;
 
 	for (;;) {
-		inet_ntop(AF_INET, &host->ip, ip, sizeof(ip));
-		n += snprintf(buf + n, WHERE_LEN - n, "%s%s at %s port %s", n ? ", " : "", ip,
-			      topo->switches[host->sw].name,
+		n += snprintf(buf + n, WHERE_LEN - n, "%s%s at %s port %s", n ? ", " : "",
+			      inc_addr_text(host->ip, ip), topo->switches[host->sw].name,
 			      topo->switches[host->sw].ports[host->port].name);
 		if (!host->next || n >= WHERE_LEN)
 			return buf;
@@ -395,13 +394,13 @@ static void compare_switch(const struct compare *c, const struct inc_topo_switch
 		       mode_of(was), mode_of(is));
 }
 
-static const char *print_subnet(const struct inc_topo_port *port, char buf[40])
+static const char *print_subnet(const struct inc_topo_port *port, char buf[SUBNET_LEN])
 {
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
-	inet_ntop(AF_INET, &port->subnet, ip, sizeof(ip));
 	if (port->subnet_bits)
-		snprintf(buf, 40, "hosts %s/%u", ip, port->subnet_bits);
+		snprintf(buf, SUBNET_LEN, "hosts %s/%u", inc_addr_text(port->subnet, ip),
+			 port->subnet_bits);
 	else
 		strcpy(buf, "no subnet of hosts");
 	return buf;
@@ -415,15 +414,14 @@ static void compare_port(const struct compare *c, const char *sw, const struct i
 	char a[INC_VERBS_CONF_TEXT], b[INC_VERBS_CONF_TEXT];
 
 	if (!was || !is) {
-		inet_ntop(AF_INET, is ? &is->ip : &was->ip, a, sizeof(a));
+		inc_addr_text(is ? is->ip : was->ip, a);
 		report(c, is ? INC_TOPO_ADDED : INC_TOPO_REMOVED, "port %s of %s %s, %s, %s", name,
 		       sw, is ? "is added" : "is removed", a, print_subnet(is ?: was, b));
 		return;
 	}
-	if (was->ip.s_addr != is->ip.s_addr)
+	if (!inc_addr_same(was->ip, is->ip))
 		report(c, INC_TOPO_CHANGED, "port %s of %s was %s and is now %s", name, sw,
-		       inet_ntop(AF_INET, &was->ip, a, sizeof(a)),
-		       inet_ntop(AF_INET, &is->ip, b, sizeof(b)));
+		       inc_addr_text(was->ip, a), inc_addr_text(is->ip, b));
 	if (strcmp(print_subnet(was, a), print_subnet(is, b)) != 0)
 		report(c, INC_TOPO_CHANGED, "port %s of %s had %s and has now %s", name, sw, a, b);
 	if (was->vlan != is->vlan)

@@ -30,13 +30,13 @@ static inline const struct inc_yaml_node *inc_topology_switch(const struct inc_y
 }
 
 /* Whether the address has a meaning of its own in a network of the topology's prefix length: that
- * of the network, or the one for all hosts. */
-bool inc_topology_is_special(const struct inc_topology *topo, uint32_t address);
+ * of the network, which in IPv6 means any router, or in IPv4 the one for all hosts. */
+bool inc_topology_is_special(const struct inc_topology *topo, struct inc_addr ip);
 
-static inline bool inc_topology_same_network(const struct inc_topology *topo, struct in_addr a,
-					     struct in_addr b)
+static inline bool inc_topology_same_network(const struct inc_topology *topo, struct inc_addr a,
+					     struct inc_addr b)
 {
-	return (ntohl(a.s_addr) ^ ntohl(b.s_addr)) >> (32 - topo->prefix) == 0;
+	return inc_addr_same_network(a, b, inc_topology_prefix(topo, a));
 }
 
 /* topology_subnet.c: makes hosts of the addresses of a port's subnet, if the port's map has one.
@@ -56,9 +56,9 @@ int inc_topology_cables(struct inc_topology *topo, const struct inc_yaml_node *r
 /* topology_index.c: these two add a host, switch or bridge to the index, by name and by address. A
  * name must be stored in topo before it is added. They return 0 or -ENOMEM. */
 int inc_topology_add_name(struct inc_topology *topo, enum inc_topo_kind kind, unsigned int index);
-int inc_topology_add_ip(struct inc_topology *topo, struct in_addr ip, enum inc_topo_kind kind,
+int inc_topology_add_ip(struct inc_topology *topo, struct inc_addr ip, enum inc_topo_kind kind,
 			unsigned int index);
 bool inc_topology_find(const struct inc_topology *topo, const char *name, struct inc_topo_end *end);
-bool inc_topology_has_ip(const struct inc_topology *topo, struct in_addr ip);
+bool inc_topology_has_ip(const struct inc_topology *topo, struct inc_addr ip);
 
 #endif

@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"
-#include "lib/net/check.h"
+#include "lib/base/addr.h"
 #include "lib/proto/roce.h"
 #include "lib/channel/channel.h"
 
@@ -115,7 +115,7 @@ static void open_side(struct soft_side *s, const char *ns)
 	struct inc_err err;
 	unsigned int i, m;
 
-	inet_pton(AF_INET, s->addr, &opts.own_ip);
+	inc_addr_parse(s->addr, &opts.own_ip);
 	if (open_in(ns, &opts, &s->dev, &err))
 		die("open", &err);
 	s->out = calloc(n_channels * set.window, set.message);
@@ -144,7 +144,7 @@ static void connect_side(struct soft_side *s, const struct soft_side *peer)
 			.end.psn = peer->end[i].own.end.psn,
 		};
 
-		inet_pton(AF_INET, peer->addr, &to.end.ip);
+		inc_addr_parse(peer->addr, &to.end.ip);
 		if (inc_channel_soft.connect(s->end[i].ch, &to, &err))
 			die("connect", &err);
 	}
@@ -301,12 +301,12 @@ static const struct inc_opt options[] = {
 	 .value = "ADDRESS",
 	 .preset = "127.0.0.1",
 	 .help = "of one end",
-	 INC_OPT_TEXT(struct settings, own, inc_ipv4_check)},
+	 INC_OPT_TEXT(struct settings, own, inc_addr_check)},
 	{.name = "peer",
 	 .value = "ADDRESS",
 	 .preset = "127.0.0.1",
 	 .help = "of the other end",
-	 INC_OPT_TEXT(struct settings, peer, inc_ipv4_check)},
+	 INC_OPT_TEXT(struct settings, peer, inc_addr_check)},
 	{.name = "json",
 	 .help = "an object a line instead of text",
 	 INC_OPT_FLAG(struct settings, json)},

@@ -105,8 +105,8 @@ static void build_frame(struct bench *b, const struct inc_conn_conf *child, uint
 	ip[6] = 0x40;
 	ip[8] = 64;
 	ip[9] = IPPROTO_UDP;
-	memcpy(ip + 12, &child->peer.ip, 4);
-	memcpy(ip + 16, &child->own.ip, 4);
+	memcpy(ip + 12, &child->peer.ip.word[3], 4);
+	memcpy(ip + 16, &child->own.ip.word[3], 4);
 	*(uint16_t *)udp = htons(child->peer.udp_port);
 	*(uint16_t *)(udp + 2) = htons(INC_ROCE_UDP_PORT);
 	*(uint16_t *)(udp + 4) = htons(len + INC_ICRC_LEN - INC_IP_LEN);
@@ -184,8 +184,8 @@ static int add_comm(struct bench *b, uint32_t number, uint32_t slots, struct inc
 
 		*conn = (struct inc_conn_conf){
 			.rank = c,
-			.peer.ip = htonl(0x0a000001 + c),
-			.own.ip = htonl(0x0a0000fe),
+			.peer.ip = inc_addr_of_ipv4(htonl(0x0a000001 + c)),
+			.own.ip = inc_addr_of_ipv4(htonl(0x0a0000fe)),
 			.peer.qpn = 0x200 + c,
 			.own.qpn = qpn_of(number * INC_MAX_CHILDREN + c),
 			/* the loopback interface has no MAC address */

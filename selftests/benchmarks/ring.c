@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include "lib/base/clock.h"
 #include "lib/base/opt.h"
-#include "lib/net/check.h"
+#include "lib/base/addr.h"
 
 #define PORT        53199
 #define CONNECT_MS  10000

@@ -41,6 +41,16 @@ static const uint8_t uc_send[] = {
 	'T',  0x01, 0xbe, 0x88, '^',  'P',  0x00, 0x00, 0x78, 0xf3, 0x53, 0xf3,
 };
 
+/* A packet over IPv6, with a traffic class, a flow label and BECN, which scapy 2.6 has made: SEND
+ * only from fd00:1::1, UDP port 51234, to fd00:1::fe. */
+static const uint8_t send_ipv6[] = {
+	0x66, 0xa1, 0x23, 0x45, 0x00, 0x20, 0x11, 0x3d, 0xfd, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01, 0xfd, 0x00, 0x00, 0x01, 0x00, 0x00,
+	0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xfe, 0xc8, 0x22, 0x12, 0xb7, 0x00,
+	0x20, 0x14, 0xe5, 0x04, 0x00, 0xff, 0xff, 0x40, 0x00, 0x12, 0x34, 0x80, 0x00, 0x56, 0x78,
+	0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x31, 0x32, 0x33, 0x00, 0x12, 0x71, 0xf7,
+};
+
 static uint32_t stored(const uint8_t *p)
 {
 	return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
@@ -48,13 +58,16 @@ static uint32_t stored(const uint8_t *p)
 
 static void check_captured(const uint8_t *packet, size_t len, bool df)
 {
-	struct inc_roce_path path = {.df = df};
+	struct inc_udp_path path = {.df = df};
 	uint8_t masked[8 + 2048];
+	uint32_t ip;
 
 	assert_int_equal(inc_icrc_ipv4(packet, len - 4), stored(packet + len - 4));
 
-	memcpy(&path.saddr, packet + 12, 4);
-	memcpy(&path.daddr, packet + 16, 4);
+	memcpy(&ip, packet + 12, 4);
+	path.saddr = inc_addr_of_ipv4(ip);
+	memcpy(&ip, packet + 16, 4);
+	path.daddr = inc_addr_of_ipv4(ip);
 	path.sport = packet[20] << 8 | packet[21];
 	path.dport = packet[22] << 8 | packet[23];
 	assert_int_equal(inc_icrc_udp(&path, packet[4] << 8 | packet[5], packet + 28, len - 32),
@@ -73,6 +86,52 @@ static void icrc_captured(void **state)
 {
 	check_captured(cnp, sizeof(cnp), true);
 	check_captured(uc_send, sizeof(uc_send), true);
+}
+
+static void icrc_of_ipv6(void **state)
+{
+	const size_t len = sizeof(send_ipv6) - 4;
+	struct inc_udp_path path = {.sport = 51234, .dport = 4791};
+	uint8_t packet[sizeof(send_ipv6)];
+	struct inc_icrc_usual usual;
+
+	assert_int_equal(inc_icrc_ipv6(send_ipv6, len), stored(send_ipv6 + len));
+	assert_int_equal(inc_addr_parse("fd00:1::1", &path.saddr), 0);
+	assert_int_equal(inc_addr_parse("fd00:1::fe", &path.daddr), 0);
+	/* there is no IP ID, so none makes a difference */
+	inc_icrc_usual_init(&usual, &path, len - 48 - INC_BTH_LEN);
+	for (uint16_t id = 0; id < 200; id += 9) {
+		assert_int_equal(inc_icrc_udp(&path, id, send_ipv6 + 48, len - 48),
+				 stored(send_ipv6 + len));
+		assert_int_equal(inc_icrc_udp_usual(&usual, &path, id, send_ipv6 + 48, len - 48),
+				 stored(send_ipv6 + len));
+	}
+	/* each bit is covered, except those that the annex to the specification names */
+	for (size_t bit = 0; bit < 8 * len; bit++) {
+		const size_t at = bit / 8;
+		const bool free_bit =
+			(at < 4 && bit > 3) || at == 7 || at == 46 || at == 47 || at == 52;
+
+		memcpy(packet, send_ipv6, sizeof(packet));
+		packet[at] ^= 0x80 >> bit % 8;
+		assert_int_equal(inc_icrc_ipv6(packet, len) == stored(send_ipv6 + len), free_bit);
+	}
+}
+
+/* The headers that are written, as scapy's packet has them apart from what changes on the way. */
+static void headers_of_ipv6(void **state)
+{
+	struct inc_addr from, to;
+	uint8_t head[48], want[48];
+
+	inc_addr_parse("fd00:1::1", &from);
+	inc_addr_parse("fd00:1::fe", &to);
+	memcpy(want, send_ipv6, sizeof(want));
+	want[0] = 0x60;
+	want[1] = want[2] = want[3] = want[46] = want[47] = 0;
+	want[7] = 64;
+	inc_put_ipv6_udp(head, &from, &to, 51234, 4791, sizeof(send_ipv6) - 40);
+	assert_memory_equal(head, want, sizeof(want));
 }
 
 static void icrc_against_zlib(void **state)
@@ -526,6 +585,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(icrc_captured),  cmocka_unit_test(icrc_against_zlib),
+		cmocka_unit_test(icrc_of_ipv6),   cmocka_unit_test(headers_of_ipv6),
 		cmocka_unit_test(crc_in_parts),   cmocka_unit_test(crc_cleans_registers),
 		cmocka_unit_test(opcode_shapes),  cmocka_unit_test(yaml_documents),
 		cmocka_unit_test(yaml_nodes),     cmocka_unit_test(hostport),

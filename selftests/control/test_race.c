@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "lib/base/addr.h"
 #include "lib/base/clock.h"
 #include "lib/base/os.h"
 #include "lib/net/race.h"
@@ -256,7 +257,9 @@ static void not_itself(void **state)
  * the namespace. */
 static void every_question_is_answered(void **state)
 {
-	const uint32_t own = inet_addr("10.9.0.1"), peer = inet_addr("10.9.0.2");
+	const struct inc_addr own = inc_addr_of_ipv4(inet_addr("10.9.0.1"));
+	const struct inc_addr peer = inc_addr_of_ipv4(inet_addr("10.9.0.2"));
+	const struct inc_addr nobody = inc_addr_of_ipv4(inet_addr("10.9.0.3"));
 	char command[300], go[2] = "x";
 	int begin[2], end[2], failed, i;
 	pid_t machine;
@@ -285,9 +288,9 @@ static void every_question_is_answered(void **state)
 		 machine, machine);
 	assert_int_equal(system(command), 0);
 	for (i = 0; i < 12; i++)
-		if (!inc_os.udp.answers(own, peer, 1000))
+		if (!inc_os.udp.answers(&own, &peer, 1000))
 			fail_msg("question %d has no answer", i + 1);
-	assert_false(inc_os.udp.answers(own, inet_addr("10.9.0.3"), 100));
+	assert_false(inc_os.udp.answers(&own, &nobody, 100));
 	close(end[1]);
 	assert_int_equal(waitpid(machine, &i, 0), machine);
 	assert_int_equal(i, 0);

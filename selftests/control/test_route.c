@@ -196,10 +196,10 @@ static json_t *root_config(const unsigned int *hosts, unsigned int n)
 static void host_agrees(const json_t *conn, const unsigned int *hosts)
 {
 	unsigned int rank = number_of(conn, "host_id");
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
-	inet_ntop(AF_INET, &topo->hosts[hosts[rank]].ip, ip, sizeof(ip));
-	assert_string_equal(text_of(conn, "peer_ip"), ip);
+	assert_string_equal(text_of(conn, "peer_ip"),
+			    inc_addr_text(topo->hosts[hosts[rank]].ip, ip));
 	assert_int_equal(number_of(conn, "peer_qp"), 1000 + rank);
 	assert_int_equal(number_of(conn, "own_qp"), 2000 + rank);
 	assert_null(json_object_get(conn, "ranks"));

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include "lib/base/addr.h"
 #include "lib/conf/schema.h"
 #include "lib/conf/yaml.h"
 
@@ -413,9 +414,90 @@ static void written(void **state)
 	json_decref(value);
 }
 
+static void addresses(void **state)
+{
+	static const struct {
+		const char *text, *printed;
+		int ret;
+		bool is_ipv4;
+	} cases[] = {
+		{"10.0.0.1", "10.0.0.1", 0, true},
+		{"255.255.255.255", "255.255.255.255", -ERANGE, true},
+		{"224.0.0.1", "224.0.0.1", -ERANGE, true},
+		{"0.0.0.0", "0.0.0.0", -ERANGE, true},
+		{"0.1.2.3", "0.1.2.3", -ERANGE, true},
+		{"::ffff:10.0.0.1", "10.0.0.1", 0, true},
+		{"::FFFF:a00:1", "10.0.0.1", 0, true},
+		{"fd00:1::1", "fd00:1::1", 0, false},
+		{"FD00:0001:0000::0001", "fd00:1::1", 0, false},
+		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2:3:4:5:6", 0, false},
+		{"::1", "::1", 0, false},
+		{"::", "::", -ERANGE, false},
+		{"ff02::1", "ff02::1", -ERANGE, false},
+		{"fe80::1", "fe80::1", -ERANGE, false},
+		{"febf::1", "febf::1", -ERANGE, false},
+		{"fec0::1", "fec0::1", 0, false},
+	};
+	static const char *const bad[] = {
+		"",          "10.0.0",       "10.0.0.1.2",    "10.0.0.256",   "10.0.0.1/24",
+		" 10.0.0.1", "fe80::1%eth0", "fd00::1%1",     "fd00::/64",    "[fd00::1]",
+		"fd00:::1",  "fd00::1 ",     "1:2:3:4:5:6:7", "::ffff:1.2.3", "g::1",
+		"localhost",
+	};
+	char text[INC_ADDR_TEXT];
+	union inc_sockaddr at;
+	struct inc_addr addr;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(inc_addr_parse_host(cases[i].text, &addr), cases[i].ret);
+		assert_string_equal(inc_addr_text(addr, text), cases[i].printed);
+		assert_int_equal(inc_addr_is_ipv4(addr), cases[i].is_ipv4);
+		assert_int_equal(inc_addr_is_host(addr), !cases[i].ret);
+		inc_addr_to_sockaddr(addr, 4791, &at);
+		assert_int_equal(inc_sockaddr_port(&at), 4791);
+		assert_int_equal(at.any.sa_family, cases[i].is_ipv4 ? AF_INET : AF_INET6);
+		assert_true(inc_addr_same(inc_addr_of_sockaddr(&at.any), addr));
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(inc_addr_parse_host(bad[i], &addr), -EINVAL);
+	assert_false(inc_addr_given((struct inc_addr){}));
+	assert_false(inc_addr_given(inc_addr_of_ipv4(0)));
+	assert_false(inc_addr_given(inc_addr_of_sockaddr(NULL)));
+}
+
+static bool in_one_network(const char *a, const char *b, unsigned int bits)
+{
+	struct inc_addr x, y;
+
+	assert_int_equal(inc_addr_parse(a, &x) | inc_addr_parse(b, &y), 0);
+	return inc_addr_same_network(x, y, bits);
+}
+
+static void networks(void **state)
+{
+	char text[INC_ADDR_TEXT];
+	struct inc_addr addr;
+
+	assert_true(in_one_network("10.1.2.3", "10.1.2.200", 24));
+	assert_false(in_one_network("10.1.2.3", "10.1.2.200", 25));
+	assert_true(in_one_network("10.1.2.3", "200.1.2.3", 0));
+	assert_true(in_one_network("fd00:1:2:3::1", "fd00:1:2:3:ffff::", 64));
+	assert_false(in_one_network("fd00:1:2:3::1", "fd00:1:2:3:ffff::", 65));
+	assert_false(in_one_network("fd00:1:2:3::1", "fd00:1:2:2::1", 64));
+	assert_true(in_one_network("fd00::5", "fd00::5", 128));
+	assert_false(in_one_network("fd00::5", "fd00::4", 128));
+	assert_false(in_one_network("10.1.2.3", "::a01:203", 0));
+	inc_addr_parse("fd00:1:2:3:ffff:ffff:ffff:ffff", &addr);
+	assert_string_equal(inc_addr_text(inc_addr_network(addr, 66), text), "fd00:1:2:3:c000::");
+	inc_addr_parse("10.1.255.255", &addr);
+	assert_string_equal(inc_addr_text(inc_addr_network(addr, 18), text), "10.1.192.0");
+	assert_string_equal(inc_addr_text(inc_addr_network(addr, 32), text), "10.1.255.255");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses),    cmocka_unit_test(networks),
 		cmocka_unit_test(both_forms),   cmocka_unit_test(absent),
 		cmocka_unit_test(wrong_values), cmocka_unit_test(only_in_one_form),
 		cmocka_unit_test(written),      cmocka_unit_test(hints),

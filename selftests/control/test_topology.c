@@ -110,9 +110,12 @@ static const struct {
 	{"hosts: [{name: h0, ips: [10.77.0.1, 10.77.0.1]}]\n" SWITCHES PORTS,
 	 "t:1: hosts[0].ips[1]: 10.77.0.1 is given twice"},
 	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0]}]\n" SWITCHES PORTS,
-	 "t:1: hosts[0].ips[1]: '10.78.0' is not an IPv4 address"},
+	 "t:1: hosts[0].ips[1]: '10.78.0' is not an IPv4 or IPv6 address"},
 	{"hosts: [{name: h0, ips: [224.0.0.1]}]\n" SWITCHES PORTS,
 	 "t:1: hosts[0].ips[0]: 224.0.0.1 is not a unicast address"},
+	{"hosts: [{name: h0, ips: ['fe80::1']}]\n" SWITCHES PORTS,
+	 "t:1: hosts[0].ips[0]: fe80::1 is link-local, and only an address that other links know "
+	 "serves"},
 	{"hosts: [{name: h0, ips: [10.77.0.1, 10.78.0.1]}]\n" SWITCHES
 	 "      - {name: p0, ip: 10.77.0.254, peer: h0}\n",
 	 "t:1: hosts[0]: no switch has a port whose peer is h0 in the network of 10.78.0.1"},
@@ -136,6 +139,12 @@ static const struct {
 	{SUBNET("10.1.0.1/24"),
 	 "t:1: switches[0].ports[0].hosts: 10.1.0.1 is not the first address of a /24"},
 	{SUBNET("10.1.0.0/23"), "t:1: switches[0].ports[0].hosts: is larger than the port's /24"},
+	{SUBNET("'fd00::/120'"), "t:1: switches[0].ports[0].hosts: is outside this port's /24"},
+	{SUBNET("'fd00::/129'"), "t:1: switches[0].ports[0].hosts: 'fd00::/129' is no subnet"},
+	{SUBNET("'fd00::1/120'"),
+	 "t:1: switches[0].ports[0].hosts: fd00::1 is not the first address of a /120"},
+	{SUBNET("'fd00::/64'"), "t:1: switches[0].ports[0].hosts: has more than 1024 addresses"},
+	{SUBNET("'fd00::/56'"), "t:1: switches[0].ports[0].hosts: is larger than the port's /64"},
 	{SUBNET("10.2.0.0/24"), "t:1: switches[0].ports[0].hosts: is outside this port's /24"},
 	{"switches: [{name: s0, ports: [{name: p0, ip: 10.1.0.254, hosts: 10.1.0.0/25},\n"
 	 " {name: p1, ip: 10.1.0.253, hosts: 10.1.0.0/24}]}]\n",
@@ -175,7 +184,7 @@ static void topology_rails(void **state)
 		{0, 2, 1, 0, 79},    {2, 1, 0, 3, 3},     {6, 0, 1, 2, 10000}};
 	struct inc_topology *topo;
 	struct inc_err err = {""};
-	struct in_addr ip;
+	struct inc_addr ip;
 
 	if (inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err))
 		fail_msg("%s", err.msg);
@@ -200,7 +209,7 @@ static void topology_rails(void **state)
 	assert_int_equal(inc_topology_host_by_name(topo, "h0"), 0);
 	assert_int_equal(inc_topology_nic(topo, 0, 3), -1);
 	assert_int_equal(inc_topology_nic(topo, 1, 1), -1);
-	inet_pton(AF_INET, "10.79.0.1", &ip);
+	inc_addr_parse("10.79.0.1", &ip);
 	assert_int_equal(inc_topology_host_by_ip(topo, ip), 4);
 	inc_topology_free(topo);
 }
@@ -222,7 +231,7 @@ static void topology_subnet(void **state)
 	const struct inc_topo_port *port;
 	struct inc_topology *topo;
 	struct inc_err err = {""};
-	struct in_addr ip;
+	struct inc_addr ip;
 	int h;
 
 	if (inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err))
@@ -233,7 +242,7 @@ static void topology_subnet(void **state)
 	port = &topo->switches[0].ports[0];
 	assert_int_equal(port->n_peers, 253);
 	assert_int_equal(port->bridge, 0);
-	inet_pton(AF_INET, "10.1.0.33", &ip);
+	inc_addr_parse("10.1.0.33", &ip);
 	h = inc_topology_host_by_ip(topo, ip);
 	assert_true(h >= 2 && h == inc_topology_host_by_name(topo, "10.1.0.33"));
 	assert_int_equal(topo->hosts[h].sw, 0);
@@ -245,6 +254,50 @@ static void topology_subnet(void **state)
 	assert_true(topo->links[topo->hosts[h].link].rate_mbit == 100);
 	assert_int_equal(topo->switches[0].ports[2].bridge, 1);
 	assert_int_equal(topo->n_leaves, 1);
+	inc_topology_free(topo);
+}
+
+/* Links of both families, a host with a NIC of each, and a subnet of IPv6. */
+static void topology_ipv6(void **state)
+{
+	static const char text[] = "hosts:\n"
+				   "  - {name: h0, ip: 10.1.0.1}\n"
+				   "  - {name: h1, ips: ['fd00:2::1', 10.2.0.1]}\n"
+				   "switches:\n"
+				   "  - name: s0\n"
+				   "    ports:\n"
+				   "      - {name: p0, ip: 'fd00:1::fe', hosts: 'fd00:1::/122'}\n"
+				   "      - {name: p1, ip: 10.1.0.254, peer: h0}\n"
+				   "      - {name: p2, ip: 10.2.0.254, peer: h1}\n"
+				   "      - {name: p3, ip: 'FD00:2:0::00fe', peer: h1}\n"
+				   "defaults: {prefix_ipv6: 80}\n";
+	char doubt[INC_TOPO_DOUBT_TEXT];
+	struct inc_topology *topo;
+	struct inc_err err = {""};
+	struct inc_addr ip;
+	int h;
+
+	if (inc_topology_parse("t", text, sizeof(text) - 1, &topo, &err))
+		fail_msg("%s", err.msg);
+	/* the subnet has 64 addresses, of which the first one is its bridge */
+	assert_int_equal(topo->n_hosts, 3 + 63);
+	assert_string_equal(inc_topology_doubt(topo, doubt), "");
+	inc_addr_parse("fd00:1::21", &ip);
+	h = inc_topology_host_by_ip(topo, ip);
+	assert_true(h >= 3 && h == inc_topology_host_by_name(topo, "fd00:1::21"));
+	assert_int_equal(topo->hosts[h].port, 0);
+	inc_addr_parse("fd00:2::1", &ip);
+	assert_int_equal(inc_topology_host_by_ip(topo, ip), 1);
+	assert_int_equal(topo->hosts[1].port, 3);
+	inc_addr_parse("10.2.0.1", &ip);
+	assert_int_equal(inc_topology_host_by_ip(topo, ip), 2);
+	assert_int_equal(topo->hosts[2].port, 2);
+	assert_int_equal(inc_topology_nic_by_ip(topo, 1, ip), 2);
+	/* the same last 32 bits, and the address of a port */
+	inc_addr_parse("fd00:2::a02:1", &ip);
+	assert_int_equal(inc_topology_host_by_ip(topo, ip), -1);
+	inc_addr_parse("fd00:2::fe", &ip);
+	assert_int_equal(inc_topology_host_by_ip(topo, ip), -1);
 	inc_topology_free(topo);
 }
 
@@ -515,10 +568,11 @@ static void topology_verbs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(topology_errors), cmocka_unit_test(topology_links),
-		cmocka_unit_test(topology_bridge), cmocka_unit_test(topology_rails),
-		cmocka_unit_test(topology_subnet), cmocka_unit_test(topology_shared_network),
-		cmocka_unit_test(topology_verbs),  cmocka_unit_test(topology_verbs_bounds),
+		cmocka_unit_test(topology_errors),         cmocka_unit_test(topology_ipv6),
+		cmocka_unit_test(topology_links),          cmocka_unit_test(topology_bridge),
+		cmocka_unit_test(topology_rails),          cmocka_unit_test(topology_subnet),
+		cmocka_unit_test(topology_shared_network), cmocka_unit_test(topology_verbs),
+		cmocka_unit_test(topology_verbs_bounds),
 	};
 
 	return cmocka_run_group_tests_name("topology", tests, NULL, NULL) ? 1 : 0;

@@ -134,7 +134,7 @@ static int bind_device(struct fake_channel_device *d)
 	for (i = 0; i < 64; i++)
 		if (!devices[i])
 			place = i;
-		else if (devices[i]->opts.own_ip.s_addr == d->opts.own_ip.s_addr &&
+		else if (inc_addr_same(devices[i]->opts.own_ip, d->opts.own_ip) &&
 			 devices[i]->opts.udp_port == d->opts.udp_port)
 			return -EADDRINUSE;
 	CHECK(!devices[place]);

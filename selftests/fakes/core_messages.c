@@ -131,7 +131,7 @@ static void say_hello(struct core_peers *peers, unsigned int s)
 
 	for (unsigned int p = 0; p < own->n_ports; p++) {
 		strcpy(ports[p].name, own->ports[p].name);
-		inet_ntop(AF_INET, &own->ports[p].ip, ports[p].ip, sizeof(ports[p].ip));
+		inc_addr_text(own->ports[p].ip, ports[p].ip);
 		hello.engines[0].endpoints[p] =
 			(struct inc_msg_offer){.payload = 4096, .message_bytes = 65536};
 		strcpy(hello.engines[0].endpoints[p].port, own->ports[p].name);

@@ -22,8 +22,8 @@
 #define RCVBUF_BYTES (1 << 20)
 
 struct datagram {
-	struct sockaddr_in from;
-	uint32_t to;
+	union inc_sockaddr from;
+	struct inc_addr to;
 	size_t size, step;
 	uint8_t tos;
 	uint8_t bytes[];
@@ -32,7 +32,7 @@ struct datagram {
 static struct sock {
 	/* a descriptor on which ioctl() works, but by which no datagram passes; 0: not open */
 	int fd;
-	struct sockaddr_in at;
+	union inc_sockaddr at;
 	struct datagram *queue[QUEUED];
 	unsigned int queued;
 } socks[SOCKETS];
@@ -66,20 +66,18 @@ static struct sock *sock_of(int fd)
 	return &socks[i];
 }
 
-static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
-		    struct inc_err *err)
+static int open_udp(const struct inc_addr *own, uint16_t port, int bytes,
+		    struct inc_udp_socket *out, struct inc_err *err)
 {
 	struct sock *s = sock_of(0);
 
-	*s = (struct sock){.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
-			   .at = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = own,
-				  .sin_port = htons(port ?: next_port)}};
+	*s = (struct sock){.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+	inc_addr_to_sockaddr(*own, port ?: next_port, &s->at);
 	assert_true(s->fd > 0);
 	if (!port)
 		next_port = next_port < UINT16_MAX ? next_port + 1 : FIRST_PORT;
 	*out = (struct inc_udp_socket){.fd = s->fd,
-				       .port = ntohs(s->at.sin_port),
+				       .port = inc_sockaddr_port(&s->at),
 				       .segment = true,
 				       .gro = true,
 				       .rcvbuf = RCVBUF_BYTES};
@@ -91,22 +89,25 @@ static int grow(int fd, int bytes)
 	return RCVBUF_BYTES;
 }
 
-static int show_arrival(int fd)
+static int show_arrival(int fd, bool ipv6)
 {
 	return 0;
 }
 
 /* A socket at all addresses receives what no other socket receives. */
-static struct sock *receiver_of(const struct sockaddr_in *to)
+static struct sock *receiver_of(const union inc_sockaddr *to)
 {
+	const struct inc_addr addr = inc_addr_of_sockaddr(&to->any);
 	struct sock *s, *all = NULL;
 
 	for (s = socks; s < socks + SOCKETS; s++) {
-		if (!s->fd || s->at.sin_port != to->sin_port)
+		const struct inc_addr own = inc_addr_of_sockaddr(&s->at.any);
+
+		if (!s->fd || inc_sockaddr_port(&s->at) != inc_sockaddr_port(to))
 			continue;
-		if (s->at.sin_addr.s_addr == to->sin_addr.s_addr)
+		if (inc_addr_same(own, addr))
 			return s;
-		if (!s->at.sin_addr.s_addr)
+		if (inc_addr_same(own, inc_addr_any(addr)))
 			all = s;
 	}
 	return all;
@@ -131,9 +132,9 @@ static void deliver(const struct sock *from, const struct inc_udp_send *send)
 		at += send->iov[i].iov_len;
 	}
 	d->from = from->at;
-	if (send->source)
-		d->from.sin_addr.s_addr = send->source;
-	d->to = send->to->sin_addr.s_addr;
+	if (inc_addr_given(send->source))
+		inc_addr_to_sockaddr(send->source, inc_sockaddr_port(&from->at), &d->from);
+	d->to = inc_addr_of_sockaddr(&send->to->any);
 	d->tos = send->tos;
 	d->size = size;
 	d->step = send->segment_bytes ?: size;
@@ -189,9 +190,9 @@ static void close_udp(int fd)
 }
 
 /* All addresses are this machine's own, so a packet to one of them leaves from that one. */
-static int source(uint32_t to, uint32_t *out)
+static int source(const struct inc_addr *to, struct inc_addr *out)
 {
-	*out = to;
+	*out = *to;
 	return 0;
 }
 

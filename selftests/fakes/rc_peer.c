@@ -16,9 +16,10 @@
 static int open_at(const struct inc_os_udp *udp, uint32_t address, uint16_t *port)
 {
 	struct inc_udp_socket s = {.fd = -1};
+	const struct inc_addr at = inc_addr_of_ipv4(htonl(address));
 	struct inc_err err = {""};
 
-	if (udp->open(htonl(address), *port, BUFFER_BYTES, &s, &err))
+	if (udp->open(&at, *port, BUFFER_BYTES, &s, &err))
 		fail_msg("%s", err.msg);
 	*port = s.port;
 	return s.fd;
@@ -44,7 +45,7 @@ uint16_t rc_peer_open_at(struct rc_peer *p, uint32_t address)
 	p->room = spare_room ?: malloc(INC_UDP_RECVS * INC_UDP_RECV_BYTES);
 	spare_room = NULL;
 	assert_non_null(p->room);
-	p->from_channel.saddr = p->from_channel.daddr = htonl(address);
+	p->from_channel.saddr = p->from_channel.daddr = inc_addr_of_ipv4(htonl(address));
 	p->from_channel.dport = port;
 	return port;
 }
@@ -64,7 +65,7 @@ void rc_peer_connect(struct rc_peer *p, uint16_t udp_port, uint32_t qpn, uint32_
 
 void rc_peer_channel_at(struct rc_peer *p, uint32_t address)
 {
-	p->from_channel.saddr = p->to_channel.daddr = htonl(address);
+	p->from_channel.saddr = p->to_channel.daddr = inc_addr_of_ipv4(htonl(address));
 }
 
 void rc_peer_close(struct rc_peer *p)
@@ -108,7 +109,7 @@ bool rc_peer_receive(struct rc_peer *p, struct inc_roce_packet *pkt, int timeout
 	bytes = d->data + p->at;
 	size = d->size - p->at < d->step ? d->size - p->at : d->step;
 	assert_true(size >= INC_BTH_LEN + INC_ICRC_LEN);
-	assert_int_equal(d->from.sin_addr.s_addr, p->from_channel.saddr);
+	assert_true(inc_addr_same(inc_addr_of_sockaddr(&d->from.any), p->from_channel.saddr));
 	memcpy(&icrc, bytes + size - INC_ICRC_LEN, sizeof(icrc));
 	/* the IP IDs of the packets of a send begin at 0 */
 	assert_int_equal(le32toh(icrc), inc_icrc_udp(&p->from_channel, p->at / d->step, bytes,
@@ -185,9 +186,7 @@ bool rc_peer_append(struct rc_peer *p, const struct rc_packet *packet)
 
 static void transmit(const struct rc_peer *p, int fd, const void *bytes, size_t size, size_t step)
 {
-	const struct sockaddr_in to = {.sin_family = AF_INET,
-				       .sin_addr.s_addr = p->to_channel.daddr,
-				       .sin_port = htons(p->to_channel.dport)};
+	union inc_sockaddr to;
 	const struct iovec iov = {(void *)bytes, size};
 	const struct inc_udp_send send = {.to = &to,
 					  .iov = &iov,
@@ -195,6 +194,7 @@ static void transmit(const struct rc_peer *p, int fd, const void *bytes, size_t 
 					  .segment_bytes = step < size ? step : 0,
 					  .tos = p->tos};
 
+	inc_addr_to_sockaddr(p->to_channel.daddr, p->to_channel.dport, &to);
 	assert_int_equal(p->udp.send(fd, &send, 1), 1);
 }
 

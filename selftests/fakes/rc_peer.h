@@ -22,7 +22,7 @@
 struct rc_peer {
 	struct inc_os_udp udp; /* functions of the network to which the peer belongs */
 	int fd;
-	struct inc_roce_path from_channel, to_channel;
+	struct inc_udp_path from_channel, to_channel;
 	uint32_t channel_qpn, channel_psn, own_psn;
 	/* datagrams that were received and not read yet: numbers [next, n); `at` is the position in
 	 * the first one */

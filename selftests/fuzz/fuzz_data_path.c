@@ -64,8 +64,8 @@ static struct inc_comm_conf conf_of(struct fuzz_bytes *bytes)
 		c->up = shape & 32 && i == conf.n_conns - 1;
 		c->rank = c->up ? 0 : i;
 		snprintf(c->port, sizeof(c->port), "p%u", i % PORTS);
-		c->peer.ip = htonl(0x0a4d0001 | i << 8);
-		c->own.ip = htonl(0x0a4d00fe | i << 8);
+		c->peer.ip = inc_addr_of_ipv4(htonl(0x0a4d0001 | i << 8));
+		c->own.ip = inc_addr_of_ipv4(htonl(0x0a4d00fe | i << 8));
 		c->peer.qpn = 0x200 + i;
 		c->own.qpn = 0x100000 + i;
 		c->peer.udp_port = c->own.udp_port = INC_ROCE_UDP_PORT;

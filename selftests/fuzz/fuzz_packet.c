@@ -55,7 +55,7 @@ static bool same(const struct inc_roce_packet *a, const struct inc_roce_packet *
 
 /* Checks that the packet is accepted with its ICRC, and its payload copied, and that the packet is
  * rejected with another ICRC. */
-static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *packet, size_t len,
+static void check_icrc(const struct inc_udp_path *path, uint16_t id, uint8_t *packet, size_t len,
 		       const struct inc_roce_packet *pkt, uint32_t wrong)
 {
 	uint32_t icrc = inc_icrc_udp(path, id, packet, len);
@@ -66,7 +66,7 @@ static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *p
 	fuzz_require(inc_crc32_update(inc_icrc_head(path, id, packet, head, len - head),
 				      packet + head, len - head) == ~icrc,
 		     "two ICRCs for one packet");
-	fuzz_require(!inc_ip_ids_init(&ids, false), "no memory");
+	fuzz_require(!inc_ip_ids_init(&ids, path, false), "no memory");
 	ids.next = id;
 	inc_put_icrc(packet + len, icrc);
 	fuzz_require(inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN, &copy),
@@ -76,7 +76,8 @@ static void check_icrc(const struct inc_roce_path *path, uint16_t id, uint8_t *p
 	ids.next = id;
 	inc_put_icrc(packet + len, icrc ^ wrong);
 	fuzz_require(
-		!wrong || !id || inc_icrc_udp(path, 0, packet, len) == (icrc ^ wrong) ||
+		!wrong || (!id && inc_addr_is_ipv4(path->saddr)) ||
+			inc_icrc_udp(path, 0, packet, len) == (icrc ^ wrong) ||
 			!inc_ip_ids_check(&ids, path, false, packet, len + INC_ICRC_LEN, &nowhere),
 		"a wrong ICRC is believed");
 	inc_ip_ids_free(&ids);
@@ -116,10 +117,10 @@ static void check_lldp(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_bytes bytes = {data, size};
-	const struct inc_roce_path path = {.saddr = fuzz_take32(&bytes),
-					   .daddr = fuzz_take32(&bytes),
-					   .sport = fuzz_take16(&bytes),
-					   .dport = INC_ROCE_UDP_PORT};
+	struct inc_udp_path path = {.saddr = inc_addr_of_ipv4(fuzz_take32(&bytes)),
+				    .daddr = inc_addr_of_ipv4(fuzz_take32(&bytes)),
+				    .sport = fuzz_take16(&bytes),
+				    .dport = INC_ROCE_UDP_PORT};
 	const uint16_t id = fuzz_take16(&bytes);
 	const uint32_t wrong = fuzz_take32(&bytes);
 	struct inc_roce_packet pkt, again;
@@ -142,6 +143,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_require(!inc_roce_parse(packet, len + INC_ICRC_LEN, &again) && same(&pkt, &again),
 		     "another packet the second time");
 	check_icrc(&path, id, packet, len, &again, wrong);
+	/* the same over IPv6 */
+	path.saddr.word[0] = ~path.daddr.word[3];
+	path.daddr.word[1] = ~path.saddr.word[3];
+	check_icrc(&path, 0, packet, len, &again, wrong);
 	free(packet);
 	return 0;
 }

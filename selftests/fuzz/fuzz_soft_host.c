@@ -48,13 +48,13 @@ static uint8_t byte_of(uint32_t psn, size_t i)
 
 static void open_endpoint(void)
 {
-	const struct inccl_open_opts opts = {.addr = htonl(RC_PEER_ADDR),
+	const struct inccl_open_opts opts = {.addr = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					     .payload = PAYLOAD,
 					     .message_packets = 1,
 					     .window_messages = SLOTS,
 					     .start_psn = OWN_PSN,
 					     .log = no_log};
-	struct inc_channel_peer remote = {.end.ip = htonl(RC_PEER_ADDR),
+	struct inc_channel_peer remote = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					  .end.qpn = RC_PEER_QPN,
 					  .end.psn = PEER_PSN,
 					  .payload = PAYLOAD,

@@ -73,7 +73,8 @@ static void on_lost(void *ctx, const struct inc_channel_loss *loss)
 static void open_device(void)
 {
 	static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
-	const struct inc_channel_device_opts opts = {.own_ip = {htonl(RC_PEER_ADDR)},
+	const struct inc_channel_device_opts opts = {.own_ip =
+							     inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 100 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};
@@ -93,7 +94,7 @@ static void make_channel(uint8_t how)
 					      .peer_se = how & 3 ? INC_CHANNEL_SE_ANY
 								 : INC_CHANNEL_SE_LACKS,
 					      .what = "the peer"};
-	const struct inc_channel_peer to = {.end.ip = htonl(RC_PEER_ADDR),
+	const struct inc_channel_peer to = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					    .end.udp_port = rc_peer_open(&peer),
 					    .end.qpn = RC_PEER_QPN,
 					    .end.psn = PEER_PSN,

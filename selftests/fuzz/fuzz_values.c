@@ -3,12 +3,13 @@
  * RUNS: 60000
  *
  * Target: values of command lines and of the environment. The input is read as HOST:PORT, an
- * address to listen at, ranks, numbers, sizes and seconds. The error of a rejected value is one
- * line. Ranks print as they were read.
+ * address to listen at, an address of a host, ranks, numbers, sizes and seconds. The error of a
+ * rejected value is one line. Ranks and addresses print as they were read.
  */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include "lib/base/addr.h"
 #include "lib/base/opt.h"
 #include "lib/conf/ranks.h"
 #include "lib/net/hostport.h"
@@ -41,6 +42,26 @@ static void check_listen(const char *text)
 	fuzz_require(list && (list->ai_family == AF_INET || list->ai_family == AF_INET6),
 		     "another family");
 	freeaddrinfo(list);
+}
+
+static void check_address(const char *text)
+{
+	struct inc_addr addr = {}, again = {};
+	char print[INC_ADDR_TEXT];
+	struct inc_err err = {""};
+	const int ret = inc_addr_parse_host(text, &addr);
+
+	fuzz_require(!ret || ret == -EINVAL || ret == -ERANGE, "error %d", ret);
+	if (inc_addr_check(text, &err)) {
+		fuzz_check_refusal(&err, NULL);
+		fuzz_require(ret == -EINVAL, "'%s' is an address and none", text);
+		return;
+	}
+	fuzz_require(inc_addr_is_host(addr) == !ret, "'%s' is a host's address and none", text);
+	fuzz_require(!strchr(text, '%') && !strchr(text, '/'), "a zone or length in '%s'", text);
+	inc_addr_text(addr, print);
+	fuzz_require(!inc_addr_parse(print, &again) && inc_addr_same(addr, again),
+		     "'%s' prints as '%s'", text, print);
 }
 
 static void check_ranks(const char *text)
@@ -81,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	check_hostport(text);
 	check_listen(text);
+	check_address(text);
 	check_ranks(text);
 	check_numbers(text);
 	free(text);

@@ -16,7 +16,7 @@ static struct inccl_endpoint *pair(struct rc_peer *p, const struct endpoint_form
 				   uint32_t host_psn, uint32_t own_psn)
 {
 	const struct inccl_open_opts open = {
-		.addr = htonl(RC_PEER_ADDR),
+		.addr = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 		.payload = form->payload,
 		.message_packets = form->message_packets,
 		.window_messages = form->messages ?: form->slots,
@@ -24,7 +24,7 @@ static struct inccl_endpoint *pair(struct rc_peer *p, const struct endpoint_form
 		.log = no_log,
 	};
 	const struct inc_channel_peer remote = {
-		.end.ip = htonl(RC_PEER_ADDR),
+		.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 		.end.udp_port = rc_peer_open(p),
 		.end.qpn = RC_PEER_QPN,
 		.end.psn = own_psn,

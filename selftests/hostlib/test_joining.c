@@ -360,14 +360,17 @@ static struct {
 	bool answers_tcp;
 } other_end[NICS];
 
-static bool fake_refuses(uint32_t own, uint32_t to, uint16_t port, unsigned int ms)
+static bool fake_refuses(const struct inc_addr *own, const struct inc_addr *to, uint16_t port,
+			 unsigned int ms)
 {
-	return ++other_end[to - 1].asked > other_end[to - 1].answers_from;
+	const unsigned int i = to->word[3] - 1;
+
+	return ++other_end[i].asked > other_end[i].answers_from;
 }
 
-static bool fake_answers(uint32_t own, uint32_t to, unsigned int ms)
+static bool fake_answers(const struct inc_addr *own, const struct inc_addr *to, unsigned int ms)
 {
-	return other_end[to - 1].answers_tcp;
+	return other_end[to->word[3] - 1].answers_tcp;
 }
 
 /* A rank with NICs that a failed communicator has used. All of them are the loopback interface,
@@ -390,8 +393,8 @@ static int rails_setup(void **state)
 	r->comm.group = &r->group;
 	r->group.rails.n = NICS;
 	for (unsigned int i = 0; i < NICS; i++) {
-		r->group.rails.rail[i].addr = htonl(INADDR_LOOPBACK);
-		r->group.rails.rail[i].peer = i + 1;
+		r->group.rails.rail[i].addr = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK));
+		r->group.rails.rail[i].peer = inc_addr_of_ipv4(i + 1);
 	}
 	memset(other_end, 0, sizeof(other_end));
 	inc_os.udp.refuses = fake_refuses;

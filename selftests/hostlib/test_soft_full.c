@@ -263,7 +263,7 @@ static const struct inccl_transport soft = {INCCL_TRANSPORT_SOFT, &inc_channel_s
 static uint32_t qpn_drawn(const uint32_t *from, unsigned int n)
 {
 	struct inccl_open_opts opts = {
-		.addr = htonl(INADDR_LOOPBACK),
+		.addr = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK)),
 		.payload = 1024,
 		.message_packets = 1,
 		.window_messages = 8,
@@ -299,7 +299,7 @@ static void usable_queue_pairs(void **state)
  * transport. */
 static void errors_name_the_transport(void **state)
 {
-	const struct inccl_open_opts opts = {.addr = htonl(INADDR_LOOPBACK),
+	const struct inccl_open_opts opts = {.addr = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK)),
 					     .payload = 300,
 					     .message_packets = 1,
 					     .log = no_log};
@@ -323,7 +323,7 @@ static void bad_classes(void **state)
 		{"traffic_class=x", "INCCL_VERBS: traffic_class=x: want a number from 0 to 254"},
 		{"sl=7", "soft: sl 7: 6 at most"},
 	};
-	const struct inccl_open_opts opts = {.addr = htonl(INADDR_LOOPBACK),
+	const struct inccl_open_opts opts = {.addr = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK)),
 					     .payload = 1024,
 					     .message_packets = 1,
 					     .log = no_log};

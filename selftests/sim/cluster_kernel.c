@@ -536,10 +536,10 @@ static void check_taken_back(const struct cluster_switch *sw)
 					   .payload = 256,
 					   .slots = 1,
 					   .conn[0] = {.port = "p0",
-						       .own.ip = own,
+						       .own.ip = inc_addr_of_ipv4(own),
 						       .own.udp_port = INC_ROCE_UDP_PORT,
 						       .own.qpn = INC_MIN_QPN,
-						       .peer.ip = own ^ htonl(1),
+						       .peer.ip = inc_addr_of_ipv4(own ^ htonl(1)),
 						       .peer.udp_port = INC_ROCE_UDP_PORT,
 						       .peer.qpn = INC_MIN_QPN,
 						       .pkey = 0xffff}};

@@ -239,7 +239,7 @@ unsigned int __wrap_inc_interface_mtu(const char *ifname)
 	return WIRE_FRAME_MOST;
 }
 
-int inc_interface_addresses(struct in_addr **out)
+int inc_interface_addresses(struct inc_addr **out)
 {
 	*out = NULL;
 	return 0;
@@ -250,12 +250,12 @@ void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *ou
 	memset(out, 0, sizeof(*out));
 }
 
-struct in_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs)
+struct inc_addr inc_interface_first_address(const char *ifname, const struct ifaddrs *addrs)
 {
 	for (; addrs; addrs = addrs->ifa_next)
 		if (addrs->ifa_addr->sa_family == AF_INET && !strcmp(addrs->ifa_name, ifname))
-			return ((const struct sockaddr_in *)addrs->ifa_addr)->sin_addr;
-	return (struct in_addr){};
+			return inc_addr_of_sockaddr(addrs->ifa_addr);
+	return (struct inc_addr){};
 }
 
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)

@@ -26,7 +26,7 @@ struct datagram {
 	struct datagram *next;
 	unsigned int ifindex;
 	enum host_from sender;
-	struct sockaddr_in from;
+	union inc_sockaddr from;
 	uint32_t to;
 	uint8_t tos;
 	size_t size;
@@ -93,8 +93,9 @@ static struct sock *find(const struct host *host, uint16_t port)
 /* The host from whose address a send leaves. */
 static struct host *sender_of(const struct sock *s, const struct inc_udp_send *send)
 {
-	sim_require(!s->host || !send->source, "a send from another address than the socket's");
-	return s->host ?: own_host(send->source);
+	sim_require(!s->host || !inc_addr_given(send->source),
+		    "a send from another address than the socket's");
+	return s->host ?: own_host(inc_addr_in(send->source).s_addr);
 }
 
 static void release(struct datagram **list)
@@ -125,7 +126,7 @@ static void forget(void *arg)
 
 /* --- sending --- */
 
-static void send_packet(const struct sock *s, const struct host *host, const struct sockaddr_in *to,
+static void send_packet(const struct sock *s, const struct host *host, const union inc_sockaddr *to,
 			const uint8_t *packet, size_t size, uint16_t id, uint8_t tos)
 {
 	uint8_t frame[WIRE_FRAME_MOST], *ip = frame + FRAME_IP, *udp = frame + FRAME_UDP;
@@ -145,10 +146,10 @@ static void send_packet(const struct sock *s, const struct host *host, const str
 	ip[8] = TTL;
 	ip[9] = IPPROTO_UDP;
 	memcpy(ip + 12, &host->addr, 4);
-	memcpy(ip + 16, &to->sin_addr, 4);
+	memcpy(ip + 16, &to->ipv4.sin_addr, 4);
 	put16(ip + 10, ~frame_sum16(ip, INC_IP_LEN, 0));
 	put16(udp, s->port);
-	put16(udp + 2, ntohs(to->sin_port));
+	put16(udp + 2, inc_sockaddr_port(to));
 	put16(udp + 4, INC_UDP_LEN + size);
 	memcpy(frame + FRAME_BTH, packet, size);
 	wire_send(host->up, frame, FRAME_BTH + size);
@@ -279,9 +280,10 @@ static uint16_t find_port(uint32_t own, uint16_t port)
 	return port ?: free_port;
 }
 
-static int open_udp(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
+static int open_udp(const struct inc_addr *at, uint16_t port, int bytes, struct inc_udp_socket *out,
 		    struct inc_err *err)
 {
+	const uint32_t own = inc_addr_in(*at).s_addr;
 	const uint16_t found = find_port(own, port);
 	static uint64_t numbers;
 	struct sock *s;
@@ -320,13 +322,13 @@ static int grow(int fd, int bytes)
 	return s->room * SOFT_RECV_TRUESIZE;
 }
 
-static int show_arrival(int fd)
+static int show_arrival(int fd, bool ipv6)
 {
 	return 0;
 }
 
 /* The product asks for it only to log a warning, which the simulation does without. */
-static int source(uint32_t to, uint32_t *out)
+static int source(const struct inc_addr *to, struct inc_addr *out)
 {
 	return -ENETUNREACH;
 }
@@ -359,7 +361,7 @@ static int receive_udp(int fd, uint8_t *room, struct inc_datagram *datagrams)
 						       .size = d->size,
 						       .step = d->size,
 						       .ifindex = d->ifindex ?: LOOPBACK,
-						       .to = d->to,
+						       .to = inc_addr_of_ipv4(d->to),
 						       .tos = d->tos};
 	}
 	if (n && !s->first)
@@ -444,9 +446,9 @@ void host_take(struct host *host, const uint8_t *frame, size_t len, unsigned int
 	d->next = NULL;
 	d->ifindex = ifindex;
 	d->sender = sender;
-	d->from = (struct sockaddr_in){.sin_family = AF_INET,
-				       .sin_port = htons(get16(frame + FRAME_UDP))};
-	memcpy(&d->from.sin_addr, frame + FRAME_IP + 12, 4);
+	d->from.ipv4 = (struct sockaddr_in){.sin_family = AF_INET,
+					    .sin_port = htons(get16(frame + FRAME_UDP))};
+	memcpy(&d->from.ipv4.sin_addr, frame + FRAME_IP + 12, 4);
 	d->to = host->addr;
 	d->tos = frame[FRAME_IP + 1];
 	d->size = get16(frame + FRAME_UDP + 4) - INC_UDP_LEN;
@@ -481,7 +483,7 @@ int inccl_path_payload(int fd, const struct inccl_open_opts *opts, unsigned int 
 	return 0;
 }
 
-int inccl_path_check(int fd, uint32_t saddr, uint32_t daddr, unsigned int payload,
+int inccl_path_check(int fd, struct inc_addr saddr, struct inc_addr daddr, unsigned int payload,
 		     struct inc_err *err)
 {
 	return 0;

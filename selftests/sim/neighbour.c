@@ -69,9 +69,9 @@ void neighbour_moves(uint32_t addr, const uint8_t mac[6])
 		sim_after(sim_between(ASK_MIN_NS, ASK_MAX_NS), hear, n, 0);
 }
 
-int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
+int inc_neighbour_mac(uint32_t ifindex, struct inc_addr addr, uint8_t mac[6])
 {
-	const struct neighbour *n = find(addr.s_addr);
+	const struct neighbour *n = find(inc_addr_in(addr).s_addr);
 
 	if (!n || !n->known)
 		return -ENOENT;
@@ -79,24 +79,24 @@ int inc_neighbour_mac(uint32_t ifindex, struct in_addr addr, uint8_t mac[6])
 	return 0;
 }
 
-int inc_neighbour_forget(uint32_t ifindex, struct in_addr addr)
+int inc_neighbour_forget(uint32_t ifindex, struct inc_addr addr)
 {
-	struct neighbour *n = find(addr.s_addr);
+	struct neighbour *n = find(inc_addr_in(addr).s_addr);
 
 	if (n)
 		n->known = false;
 	return 0;
 }
 
-enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct in_addr addr)
+enum inc_neighbour_answer inc_neighbour_answer(uint32_t ifindex, struct inc_addr addr)
 {
 	return INC_NEIGHBOUR_KNOWN;
 }
 
 /* The kernel resolves the address on the link. The request or the answer may be lost. */
-int inc_neighbour_provoke(uint32_t ifindex, struct in_addr addr)
+int inc_neighbour_provoke(uint32_t ifindex, struct inc_addr addr)
 {
-	struct neighbour *n = find(addr.s_addr);
+	struct neighbour *n = find(inc_addr_in(addr).s_addr);
 
 	sim_require(n, "a kernel resolves an address that was not added");
 	if (!sim_fault(LOST_PERMILLE))

@@ -42,8 +42,8 @@ struct inc_comm_conf comm_conf(uint32_t children, uint32_t messages, bool has_pa
 		/* two connections share each port, and ranks are in another order than
 		 * connections */
 		snprintf(c->port, sizeof(c->port), "p%u", i / 2);
-		c->own.ip = htonl(0x0a000000 + i / 2);
-		c->peer.ip = htonl(0x0a010000 + i);
+		c->own.ip = inc_addr_of_ipv4(htonl(0x0a000000 + i / 2));
+		c->peer.ip = inc_addr_of_ipv4(htonl(0x0a010000 + i));
 		c->up = i == children;
 		c->rank = c->up ? 0 : children - 1 - i;
 		c->peer.qpn = 77 + i;

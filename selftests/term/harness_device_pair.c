@@ -133,6 +133,7 @@ static void open_end(struct device_pair *p, unsigned int d, unsigned int i, uint
 	const struct inc_channel_opts opts = {
 		/* PSNs wrap within the first messages */
 		.own.psn = INC_PSN_MASK - mix(seed) % 50,
+		.own.ip = p->place[d].ip,
 		.ifname = p->place[d].ifname,
 		.pkey = INC_PKEY_DEFAULT,
 		.payload = p->payload ?: DEVICE_PAIR_PAYLOAD,
@@ -155,12 +156,14 @@ static void open_end(struct device_pair *p, unsigned int d, unsigned int i, uint
 	assert_int_equal(e->ch->dev->ops->post(e->ch, e->in), -ENOBUFS);
 }
 
+struct inc_addr device_pair_address = {.byte = {[10] = 0xff, 0xff, 127, 0, 0, 1}};
+
 void device_pair_open_device(struct device_pair *p, unsigned int d,
 			     const struct device_pair_place *place)
 {
 	const struct inc_channel_device_opts opts = {
 		.ifname = place->ifname,
-		.own_ip = place->ip,
+		.own_ip = place->everywhere ? inc_addr_any(place->ip) : place->ip,
 		.udp_port = place->udp_port,
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = 100 * INC_NSEC_PER_MSEC,
@@ -189,7 +192,7 @@ void device_pair_open_with(struct device_pair *p, uint32_t payload, unsigned int
 			   uint64_t seed)
 {
 	const struct device_pair_place place = {
-		.ops = &inc_channel_soft, .ifname = "lo", .ip = {htonl(INADDR_LOOPBACK)}};
+		.ops = &inc_channel_soft, .ifname = "lo", .ip = device_pair_address};
 
 	memset(p, 0, sizeof(*p));
 	p->payload = payload;
@@ -209,7 +212,7 @@ struct inc_channel_peer device_pair_peer(const struct device_pair *p, unsigned i
 	const struct inc_channel_own *to = &p->end[!d][i].own;
 
 	return (struct inc_channel_peer){
-		.end.ip = p->place[!d].ip.s_addr,
+		.end.ip = p->place[!d].ip,
 		.end.udp_port = to->end.udp_port,
 		.end.qpn = to->end.qpn,
 		.end.psn = to->end.psn,

@@ -40,8 +40,9 @@ struct device_pair_end {
 struct device_pair_place {
 	const struct inc_channel_ops *ops;
 	const char *ifname;
-	struct in_addr ip;
+	struct inc_addr ip;
 	uint16_t udp_port; /* UDP port of the device; 0: any free port */
+	bool everywhere;   /* the device is at all addresses, and its channels are at `ip` */
 };
 
 struct device_pair {
@@ -54,7 +55,10 @@ struct device_pair {
 	struct device_pair_end end[2][DEVICE_PAIR_CHANNELS];
 };
 
-/* Opens two soft devices on 127.0.0.1 with n channels, which are not connected yet. */
+/* The address of the loopback interface that device_pair_open() uses: 127.0.0.1 at first. */
+extern struct inc_addr device_pair_address;
+
+/* Opens two soft devices at that address with n channels, which are not connected yet. */
 void device_pair_open(struct device_pair *p, unsigned int n_channels, uint64_t seed);
 /* The same with this payload. */
 void device_pair_open_with(struct device_pair *p, uint32_t payload, unsigned int n_channels,

@@ -55,7 +55,7 @@ void lone_make(struct lone *w, bool connect, bool any_ip_id)
 		.what = "the wrong one",
 		.ctx = w,
 	};
-	struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+	struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					.end.udp_port = rc_peer_open(&w->peer),
 					.end.qpn = RC_PEER_QPN,
 					.end.psn = PEER_PSN,
@@ -86,7 +86,7 @@ void lone_end(struct lone *w)
 static void open_device(struct lone *w)
 {
 	const struct inc_channel_device_opts opts = {
-		.own_ip = {htonl(RC_PEER_ADDR)},
+		.own_ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 		.rto_min_ns = w->rto_max_ns,
 		.rto_max_ns = w->rto_max_ns,
 		.handler = &handler,

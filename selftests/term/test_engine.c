@@ -92,7 +92,7 @@ static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children)
 		struct inc_conn_conf *c = &conf.conn[i];
 
 		strcpy(c->port, PORT);
-		c->own.ip = htonl(INADDR_LOOPBACK);
+		c->own.ip = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK));
 		c->rank = i;
 		c->peer.qpn = 77 + i;
 		c->peer.udp_port = 5000 + i;

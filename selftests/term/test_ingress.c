@@ -188,7 +188,8 @@ static void test_find(void **state)
 /* A channel whose port the kernel cannot be asked for would drop all packets, so it is not made. */
 static void test_no_descriptor(void **state)
 {
-	const struct inc_channel_device_opts device = {.own_ip = {htonl(INADDR_LOOPBACK)}};
+	const struct inc_channel_device_opts device = {
+		.own_ip = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK))};
 	const struct inc_channel_opts opts = {
 		.ifname = "p0", .payload = 1024, .messages = 1, .what = "the channel"};
 	struct inc_channel_device *dev;
@@ -326,15 +327,16 @@ static void on_log(void *ctx, enum inc_log_level level, const char *fmt, ...)
 static void make_channel(struct at_port *at, unsigned int i)
 {
 	char name[IF_NAMESIZE];
-	const struct inc_channel_opts opts = {.own = {.ip = htonl(PORT_IP(i)), .psn = OWN_PSN},
-					      .ifname = name,
-					      .pkey = INC_PKEY_DEFAULT,
-					      .payload = PAYLOAD,
-					      .max_message_bytes = PAYLOAD,
-					      .messages = 4,
-					      .what = "the channel",
-					      .ctx = at};
-	const struct inc_channel_peer peer = {.end.ip = htonl(PEER_IP(i)),
+	const struct inc_channel_opts opts = {
+		.own = {.ip = inc_addr_of_ipv4(htonl(PORT_IP(i))), .psn = OWN_PSN},
+		.ifname = name,
+		.pkey = INC_PKEY_DEFAULT,
+		.payload = PAYLOAD,
+		.max_message_bytes = PAYLOAD,
+		.messages = 4,
+		.what = "the channel",
+		.ctx = at};
+	const struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(PEER_IP(i))),
 					      .end.udp_port = open_peer(at, i),
 					      .end.qpn = RC_PEER_QPN,
 					      .end.psn = PEER_PSN};
@@ -353,7 +355,8 @@ static void make_channel(struct at_port *at, unsigned int i)
 static int setup_channels(void **state)
 {
 	static const struct inc_channel_handler handler = {on_message, on_sent, on_lost};
-	const struct inc_channel_device_opts opts = {.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
+	const struct inc_channel_device_opts opts = {.own_ip = inc_addr_of_ipv4(INADDR_ANY),
+						     .rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 20 * INC_NSEC_PER_MSEC,
 						     .handler = &handler,
 						     .log = on_log};

@@ -58,18 +58,19 @@ static void add(struct fixture *w, bool has_parent)
 					 .message_packets = 64,
 					 .n_conns = w->n};
 	for (i = 0; i < w->n; i++) {
-		w->conf.conn[i] = (struct inc_conn_conf){.port = "lo",
-							 .own.ip = htonl(RC_PEER_ADDR),
-							 .has_own_psn = true,
-							 .own.psn = OWN_PSN,
-							 .peer.ip = htonl(RC_PEER_ADDR),
-							 .peer.udp_port = rc_peer_open(&w->peer[i]),
-							 .peer.qpn = RC_PEER_QPN,
-							 .has_peer_psn = true,
-							 .peer.psn = PEER_PSN,
-							 .pkey = INC_PKEY_DEFAULT,
-							 .up = i == 2,
-							 .rank = i == 2 ? 0 : i};
+		w->conf.conn[i] =
+			(struct inc_conn_conf){.port = "lo",
+					       .own.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
+					       .has_own_psn = true,
+					       .own.psn = OWN_PSN,
+					       .peer.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
+					       .peer.udp_port = rc_peer_open(&w->peer[i]),
+					       .peer.qpn = RC_PEER_QPN,
+					       .has_peer_psn = true,
+					       .peer.psn = PEER_PSN,
+					       .pkey = INC_PKEY_DEFAULT,
+					       .up = i == 2,
+					       .rank = i == 2 ? 0 : i};
 	}
 	if (inc_term_worker_add(w->worker, &w->conf, &w->cm, &err) ||
 	    inc_term_worker_start_comm(w->worker, w->cm, &err))

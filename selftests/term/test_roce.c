@@ -19,9 +19,9 @@
 
 #define MAX_LEN (INC_MAX_HEAD_LEN + INC_MAX_PAYLOAD)
 
-static const struct inc_roce_path path = {
-	.saddr = 0x0100a8c0,
-	.daddr = 0x0200a8c0,
+static const struct inc_udp_path path = {
+	.saddr.byte = {[10] = 0xff, 0xff, 192, 168, 0, 1},
+	.daddr.byte = {[10] = 0xff, 0xff, 192, 168, 0, 2},
 	.sport = 51234,
 	.dport = INC_ROCE_UDP_PORT,
 	.df = true,
@@ -68,7 +68,7 @@ static void test_runs(void **state)
 	struct inc_ip_ids ids;
 	uint16_t id;
 
-	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
+	assert_int_equal(inc_ip_ids_init(&ids, &path, false), 0);
 	if (*state)
 		inc_ip_ids_expect(&ids, &path, 256);
 	/* one send call has the IDs 0, 1, 2, ... */
@@ -97,7 +97,7 @@ static void test_holes(void **state)
 	struct inc_ip_ids ids;
 	uint16_t id;
 
-	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
+	assert_int_equal(inc_ip_ids_init(&ids, &path, false), 0);
 	if (*state)
 		inc_ip_ids_expect(&ids, &path, 256);
 	assert_false(believed(&ids, true, 1));
@@ -140,7 +140,7 @@ static void test_wrap(void **state)
 	struct inc_ip_ids ids;
 	uint32_t id;
 
-	assert_int_equal(inc_ip_ids_init(&ids, false), 0);
+	assert_int_equal(inc_ip_ids_init(&ids, &path, false), 0);
 	if (*state)
 		inc_ip_ids_expect(&ids, &path, 256);
 	for (id = 0; id < 0x10003; id++)
@@ -157,7 +157,7 @@ static void test_any(void **state)
 	uint32_t id, bit;
 	size_t i;
 
-	assert_int_equal(inc_ip_ids_init(&ids, true), 0);
+	assert_int_equal(inc_ip_ids_init(&ids, &path, true), 0);
 	for (id = 0; id < 0x10000; id += 37)
 		for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			make(&p, sizes[(i + id) % 6], id);
@@ -247,7 +247,7 @@ static void test_copy(void **state)
 		struct inc_payload_copy copy = {.to = to + 1, .at = heads[i % 3]};
 
 		pad = i / 3 % 4;
-		assert_int_equal(inc_ip_ids_init(&ids, any), 0);
+		assert_int_equal(inc_ip_ids_init(&ids, &path, any), 0);
 		inc_ip_ids_expect(&ids, &path, 1024);
 		ids.next = numbers[i / 12 % 5];
 		make(&p, 1024, ids.next);
@@ -267,14 +267,14 @@ static void test_copy(void **state)
 /* A device's packets come from a port that is not the one that was expected. */
 static void test_port(void **state)
 {
-	struct inc_roce_path expected = path;
+	struct inc_udp_path expected = path;
 	uint8_t to[MAX_LEN];
 	struct inc_ip_ids ids;
 	struct packet p;
 	unsigned int i;
 
 	expected.sport = INC_ROCE_UDP_PORT;
-	assert_int_equal(inc_ip_ids_init(&ids, true), 0);
+	assert_int_equal(inc_ip_ids_init(&ids, &path, true), 0);
 	inc_ip_ids_expect(&ids, &expected, 1024);
 	for (i = 0; i < 2; i++) {
 		const struct inc_payload_copy copy = {i ? to : NULL, INC_BTH_LEN, 1024};

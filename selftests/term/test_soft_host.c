@@ -71,7 +71,7 @@ static void no_log(void *ctx, const char *fmt, ...)
 static void open_switch(struct fixture *w, struct inc_channel_own *own)
 {
 	const struct inc_channel_device_opts opts = {
-		.own_ip = {htonl(INADDR_LOOPBACK)},
+		.own_ip = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK)),
 		.rto_min_ns = 5 * INC_NSEC_PER_MSEC,
 		.rto_max_ns = 100 * INC_NSEC_PER_MSEC,
 		.handler = &handler,
@@ -99,7 +99,7 @@ static void open_switch(struct fixture *w, struct inc_channel_own *own)
 static void open_host(struct fixture *w, const struct inc_channel_own *to)
 {
 	const struct inccl_open_opts opts = {
-		.addr = htonl(INADDR_LOOPBACK),
+		.addr = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK)),
 		.payload = PAYLOAD,
 		.message_packets = PACKETS,
 		.window_messages = MESSAGES,
@@ -107,7 +107,7 @@ static void open_host(struct fixture *w, const struct inc_channel_own *to)
 		.log = no_log,
 	};
 	const struct inc_channel_peer remote = {
-		.end.ip = htonl(INADDR_LOOPBACK),
+		.end.ip = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK)),
 		.end.udp_port = to->end.udp_port,
 		.end.qpn = to->end.qpn,
 		.end.psn = to->end.psn,
@@ -117,7 +117,7 @@ static void open_host(struct fixture *w, const struct inc_channel_own *to)
 		.messages = MESSAGES,
 		.name = "the switch",
 	};
-	struct inc_channel_peer peer = {.end.ip = htonl(INADDR_LOOPBACK)};
+	struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK))};
 	struct inccl_own local;
 	struct inc_err err;
 

@@ -243,7 +243,7 @@ static void make_end(struct soft_side *s, unsigned int i, struct inc_channel_own
 
 static void meet(struct soft_side *s, unsigned int i, const struct inc_channel_own *other)
 {
-	const struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+	const struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					      .end.udp_port = other->end.udp_port,
 					      .end.qpn = other->end.qpn,
 					      .end.psn = other->end.psn,
@@ -270,7 +270,8 @@ static void renew(struct soft_side side[2], unsigned int i)
 static void test_shut_inside(void **state)
 {
 	static const struct inc_channel_handler handler = {fuzz_message, fuzz_sent, fuzz_lost};
-	const struct inc_channel_device_opts opts = {.own_ip = {htonl(RC_PEER_ADDR)},
+	const struct inc_channel_device_opts opts = {.own_ip =
+							     inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 						     .rto_min_ns = INC_NSEC_PER_MSEC,
 						     .rto_max_ns = 4 * INC_NSEC_PER_MSEC,
 						     .handler = &handler};

@@ -69,7 +69,7 @@ static void make(struct fixture *w)
 					      .mirrored = true,
 					      .what = "the mirrored one",
 					      .ctx = w};
-	const struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+	const struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					      .end.udp_port = rc_peer_open(&w->peer),
 					      .end.qpn = RC_PEER_QPN,
 					      .payload = PAYLOAD,
@@ -86,7 +86,7 @@ static void make(struct fixture *w)
 static void begin(struct fixture *w)
 {
 	const struct inc_channel_device_opts opts = {
-		.own_ip = {htonl(RC_PEER_ADDR)},
+		.own_ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 		.rto_min_ns = INC_NSEC_PER_SEC,
 		.rto_max_ns = INC_NSEC_PER_SEC,
 		.handler = &handler,
@@ -273,7 +273,7 @@ static void test_acks_of_a_device(void **state)
 					      .messages = MESSAGES,
 					      .mirrored = true,
 					      .what = "the mirrored one"};
-	struct inc_channel_peer peer = {.end.ip = htonl(RC_PEER_ADDR),
+	struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 					.end.udp_port = INC_ROCE_UDP_PORT,
 					.end.qpn = RC_PEER_QPN,
 					.payload = PAYLOAD,

@@ -252,6 +252,59 @@ static void test_everything(void **state)
 			    100 + seed, 60);
 }
 
+/* Both devices are at all addresses of the machine, as those of a switch are. */
+static void test_everywhere(void **state)
+{
+	const struct device_pair_place place = {.ops = &inc_channel_soft,
+						.ifname = "lo",
+						.ip = device_pair_address,
+						.everywhere = true};
+	struct device_pair p = {.payload = 1024};
+
+	lossy_set(&good, 1);
+	device_pair_open_device(&p, 0, &place);
+	device_pair_open_device(&p, 1, &place);
+	device_pair_make(&p, 3, 17);
+	device_pair_connect(&p);
+	device_pair_want(&p, 300);
+	device_pair_run(&p, 60);
+	assert_int_equal(device_pair_device_figures(&p, 0).damaged, 0);
+	assert_int_equal(device_pair_device_figures(&p, 0).strangers, 0);
+	device_pair_close(&p);
+}
+
+/* A peer whose address is of the other family is refused, and then a right one is accepted. */
+static void test_other_family(void **state)
+{
+	const struct inc_channel_device_opts device = {.own_ip = inc_addr_any(device_pair_address)};
+	struct inc_channel_opts opts = {.payload = DEVICE_PAIR_PAYLOAD,
+					.max_message_bytes = 1024,
+					.messages = 1,
+					.what = "the channel"};
+	struct inc_channel_device *everywhere;
+	struct inc_channel_peer peer, other;
+	struct inc_channel_own own;
+	struct inc_channel *ch;
+	struct device_pair p;
+	struct inc_err err;
+
+	lossy_set(&good, 1);
+	device_pair_open(&p, 1, 18);
+	peer = other = device_pair_peer(&p, 0, 0);
+	other.end.ip = inc_addr_is_ipv4(peer.end.ip) ? (struct inc_addr){.byte = {[15] = 1}}
+						     : inc_addr_of_ipv4(htonl(INADDR_LOOPBACK));
+	assert_int_equal(inc_channel_soft.connect(p.end[0][0].ch, &other, &err), -EAFNOSUPPORT);
+	assert_non_null(strstr(err.msg, "this end has an IPv"));
+	opts.own.ip = other.end.ip;
+	assert_int_equal(inc_channel_soft.open(&device, &everywhere, &err), 0);
+	assert_int_equal(inc_channel_soft.make(everywhere, &opts, &ch, &own, &err), -EAFNOSUPPORT);
+	inc_channel_soft.close(everywhere);
+	device_pair_connect(&p);
+	device_pair_want(&p, 10);
+	device_pair_run(&p, 60);
+	device_pair_close(&p);
+}
+
 static void test_refusals(void **state)
 {
 	struct inc_channel_opts opts = {
@@ -291,12 +344,12 @@ static void test_refusals(void **state)
 
 static void test_probe(void **state)
 {
-	struct inc_channel_device_opts opts = {.ifname = "lo", .own_ip = {htonl(INADDR_LOOPBACK)}};
+	struct inc_channel_device_opts opts = {.ifname = "lo", .own_ip = device_pair_address};
 	struct inc_channel_offer offer;
 	struct inc_err why;
 
 	assert_int_equal(inc_channel_soft.probe(&opts, &offer, &why), 0);
-	assert_string_equal(offer.device, "127.0.0.1");
+	assert_string_equal(offer.device, inc_addr_is_ipv4(opts.own_ip) ? "127.0.0.1" : "::1");
 	assert_int_equal(offer.payload_bytes, INC_MAX_RC_PAYLOAD);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	opts.ifname = "none-such";
@@ -315,8 +368,11 @@ int main(void)
 		cmocka_unit_test(test_repeats),      cmocka_unit_test(test_order),
 		cmocka_unit_test(test_damage),       cmocka_unit_test(test_large_payload),
 		cmocka_unit_test(test_everything),   cmocka_unit_test(test_refusals),
-		cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_probe),        cmocka_unit_test(test_everywhere),
+		cmocka_unit_test(test_other_family),
 	};
+	int ret = cmocka_run_group_tests_name("soft pair", tests, NULL, NULL);
 
-	return cmocka_run_group_tests_name("soft pair", tests, NULL, NULL);
+	device_pair_address = (struct inc_addr){.byte = {[15] = 1}};
+	return cmocka_run_group_tests_name("soft pair over IPv6", tests, NULL, NULL) ?: ret;
 }

@@ -48,8 +48,8 @@ static uint16_t victim; /* UDP port of a peer; 0: no send fails */
 static int error;       /* the error of sends to that peer */
 static bool only_many;  /* only sends of several packets fail */
 
-static int open_counted(uint32_t own, uint16_t port, int bytes, struct inc_udp_socket *out,
-			struct inc_err *err)
+static int open_counted(const struct inc_addr *own, uint16_t port, int bytes,
+			struct inc_udp_socket *out, struct inc_err *err)
 {
 	const int ret = inc_os_kernel.udp.open(own, port, bytes, out, err);
 
@@ -65,7 +65,8 @@ static void close_counted(int fd)
 
 static bool fails(const struct inc_udp_send *send)
 {
-	return victim && ntohs(send->to->sin_port) == victim && (send->segment_bytes || !only_many);
+	return victim && inc_sockaddr_port(send->to) == victim &&
+	       (send->segment_bytes || !only_many);
 }
 
 /* Like the kernel, sends up to the first send that fails. */
@@ -112,17 +113,18 @@ static void open_worker(struct fixture *w)
 					 .message_packets = 64,
 					 .n_conns = CHILDREN};
 	for (i = 0; i < CHILDREN; i++)
-		w->conf.conn[i] = (struct inc_conn_conf){.port = "lo",
-							 .own.ip = htonl(OWN_ADDR(i)),
-							 .has_own_psn = true,
-							 .own.psn = OWN_PSN,
-							 .peer.ip = htonl(RC_PEER_ADDR),
-							 .peer.udp_port = rc_peer_open(&w->peer[i]),
-							 .peer.qpn = RC_PEER_QPN,
-							 .has_peer_psn = true,
-							 .peer.psn = PEER_PSN,
-							 .pkey = INC_PKEY_DEFAULT,
-							 .rank = i};
+		w->conf.conn[i] =
+			(struct inc_conn_conf){.port = "lo",
+					       .own.ip = inc_addr_of_ipv4(htonl(OWN_ADDR(i))),
+					       .has_own_psn = true,
+					       .own.psn = OWN_PSN,
+					       .peer.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
+					       .peer.udp_port = rc_peer_open(&w->peer[i]),
+					       .peer.qpn = RC_PEER_QPN,
+					       .has_peer_psn = true,
+					       .peer.psn = PEER_PSN,
+					       .pkey = INC_PKEY_DEFAULT,
+					       .rank = i};
 	victim = 0;
 	n_open = 0;
 	inc_os.udp.open = open_counted;
@@ -389,11 +391,11 @@ static void addresses(void **state)
 	open_worker(&w);
 	w.conf.conn[0].own.qpn = w.conf.conn[1].own.qpn = 0x777;
 	add(&w);
-	w.peer[0].to_channel.daddr = htonl(OWN_ADDR(2));
+	w.peer[0].to_channel.daddr = inc_addr_of_ipv4(htonl(OWN_ADDR(2)));
 	give(&w, 0, 0, 1);
 	turn(&w);
 	assert_int_equal(inc_term_worker_figures(w.worker).strangers, 1);
-	w.peer[0].to_channel.daddr = htonl(OWN_ADDR(0));
+	w.peer[0].to_channel.daddr = inc_addr_of_ipv4(htonl(OWN_ADDR(0)));
 	give_all(&w, 0, 1);
 	turn(&w);
 	for (i = 0; i < CHILDREN; i++)
@@ -409,7 +411,7 @@ static void foreign_address(void **state)
 	struct fixture w;
 
 	open_worker(&w);
-	w.conf.conn[5].own.ip = htonl(0xc0000209);
+	w.conf.conn[5].own.ip = inc_addr_of_ipv4(htonl(0xc0000209));
 	assert_int_equal(inc_term_worker_add(w.worker, &w.conf, &w.cm, &err), -EADDRNOTAVAIL);
 	assert_non_null(strstr(err.msg, "192.0.2.9"));
 	close_worker(&w);
@@ -419,11 +421,12 @@ static void foreign_address(void **state)
  * get a socket for each address, and others share one at another port. */
 static void port_in_use(void **state)
 {
+	const struct inc_addr free_address = inc_addr_of_ipv4(htonl(OWN_ADDR(CHILDREN)));
 	struct inc_udp_socket other;
 	struct fixture w;
 	uint32_t i;
 
-	assert_int_equal(inc_os_kernel.udp.open(htonl(OWN_ADDR(CHILDREN)), 0, 0, &other, NULL), 0);
+	assert_int_equal(inc_os_kernel.udp.open(&free_address, 0, 0, &other, NULL), 0);
 	open_worker(&w);
 	w.conf.conn[2].own.udp_port = w.conf.conn[3].own.udp_port = other.port;
 	add(&w);

@@ -329,7 +329,7 @@ static void test_own_fault(void **state)
 					      .what = "one that cannot be sent to",
 					      .ctx = *state};
 	/* an address to which the kernel refuses to send */
-	const struct inc_channel_peer nowhere = {.end.ip = htonl(RC_PEER_ADDR),
+	const struct inc_channel_peer nowhere = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
 						 .end.qpn = RC_PEER_QPN};
 	struct lone *w = *state;
 	struct inc_channel *ch;
@@ -362,8 +362,9 @@ static void test_ended(void **state)
 					.messages = 64,
 					.what = "one that ends",
 					.ctx = *state};
-	const struct inc_channel_peer peer = {
-		.end.ip = htonl(RC_PEER_ADDR), .end.udp_port = 9, .end.qpn = RC_PEER_QPN};
+	const struct inc_channel_peer peer = {.end.ip = inc_addr_of_ipv4(htonl(RC_PEER_ADDR)),
+					      .end.udp_port = 9,
+					      .end.qpn = RC_PEER_QPN};
 	const size_t before = __sanitizer_get_current_allocated_bytes();
 	struct lone *w = *state;
 	struct inc_channel *ch;

@@ -102,14 +102,14 @@ static int open_end(struct end *e, bool is_switch, struct inc_err *err)
 {
 	const struct inc_channel_device_opts opts = {
 		.ifname = is_switch ? "fake1" : NULL,
-		.own_ip = {htonl(is_switch ? SWITCH_IP : HOST_IP)},
+		.own_ip = inc_addr_of_ipv4(htonl(is_switch ? SWITCH_IP : HOST_IP)),
 		.handler = &handler,
 		.may_block = !is_switch,
 		.verbs = is_switch ? NULL : &of_host,
 	};
 	struct inc_channel_opts channel = {
 		.own.psn = is_switch ? OWN_PSN : HOST_PSN,
-		.own.ip = htonl(is_switch ? SWITCH_IP : HOST_IP),
+		.own.ip = inc_addr_of_ipv4(htonl(is_switch ? SWITCH_IP : HOST_IP)),
 		.ifname = is_switch ? "fake1" : NULL,
 		.verbs = e->settings,
 		.pkey = INC_PKEY_DEFAULT,
@@ -159,7 +159,7 @@ static int connect_end(struct end *e, const struct end *to, struct inc_err *err)
 		.messages = MESSAGES,
 	};
 
-	peer.end.ip = htonl(to->echoes ? SWITCH_IP : HOST_IP);
+	peer.end.ip = inc_addr_of_ipv4(htonl(to->echoes ? SWITCH_IP : HOST_IP));
 	return ops->connect(e->ch, &peer, err);
 }
 

@@ -177,8 +177,8 @@ static int header_checksum(struct unit *u)
 			f = u->want.frame;
 		put16(f.data + FRAME_IP + 10, 0);
 		for (x = 1; x < 0x10000; x++) {
-			spec.conn[0].own.ip = htonl(0x0aff0000 | x);
-			memcpy(f.data + FRAME_IP + 12, &spec.conn[0].own.ip, 4);
+			spec.conn[0].own.ip = inc_addr_of_ipv4(htonl(0x0aff0000 | x));
+			memcpy(f.data + FRAME_IP + 12, &spec.conn[0].own.ip.word[3], 4);
 			for (sum = 0, k = 0; k < INC_IP_LEN; k += 2) {
 				memcpy(&word, f.data + FRAME_IP + k, 2);
 				sum += word;

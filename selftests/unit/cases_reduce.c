@@ -302,7 +302,7 @@ static int neighbours(struct unit *u)
 			 * at another address */
 			spec.conn[c].own.qpn = 0x4000 + (i / 2) * 64 + c;
 			if (i & 1)
-				spec.conn[c].own.ip ^= htonl(0x100);
+				spec.conn[c].own.ip.word[3] ^= htonl(0x100);
 			spec.conn[c].peer.psn = (0xfffff8 + i) & INC_PSN_MASK;
 		}
 		cm[i] = unit_add_comm(u, &spec);
@@ -419,9 +419,9 @@ static int one_qpn(struct unit *u)
 		for (c = 0; c < 4; c++) {
 			spec.conn[c].own.qpn = 0x123;
 			if (i == 1)
-				spec.conn[c].peer.ip ^= htonl(0x80);
+				spec.conn[c].peer.ip.word[3] ^= htonl(0x80);
 			if (i == 2)
-				spec.conn[c].own.ip ^= htonl(0x80);
+				spec.conn[c].own.ip.word[3] ^= htonl(0x80);
 		}
 		cm[i] = unit_add_comm(u, &spec);
 		RUN(!cm[i]);

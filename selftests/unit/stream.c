@@ -197,8 +197,8 @@ int stream_open(struct unit *u, struct stream *s, uint32_t communicator, uint64_
 			rng_chance(&rng, 800) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
 		child->peer.udp_port =
 			rng_chance(&rng, 500) ? INC_ROCE_UDP_PORT : 1 + rng_below(&rng, 65535);
-		child->own.ip = htonl(0xc0a80000 | communicator);
-		child->peer.ip = htonl(0x0a000000 | rng_below(&rng, 0x1000000));
+		child->own.ip = inc_addr_of_ipv4(htonl(0xc0a80000 | communicator));
+		child->peer.ip = inc_addr_of_ipv4(htonl(0x0a000000 | rng_below(&rng, 0x1000000)));
 		child->peer.qpn = rng_next(&rng) & INC_QPN_MASK;
 		if (rng_chance(&rng, child->up ? 800 : 200)) {
 			memcpy(child->peer_mac, "\x02\x66\0\0\0", 5);

@@ -59,10 +59,10 @@ static struct inc_comm_conf conf_of(uint32_t communicator, uint32_t children, ui
 		conf.conn[i] = (struct inc_conn_conf){
 			.rank = first + i,
 			.port = "lo",
-			.own.ip = htonl(0x0a4d00fe),
+			.own.ip = inc_addr_of_ipv4(htonl(0x0a4d00fe)),
 			.own_mac = {2, 0, 0, 0, 0, 1},
 			.own.qpn = 0x1000 * communicator + i,
-			.peer.ip = htonl(0x0a4d0001),
+			.peer.ip = inc_addr_of_ipv4(htonl(0x0a4d0001)),
 			.peer.qpn = 0x1000,
 			.pkey = INC_PKEY_DEFAULT,
 		};

@@ -167,8 +167,9 @@ static void give_ranks(const struct inc_comm_conf *spec, struct ref_conn *conn)
 		const struct inc_conn_conf *c = &spec->conn[i];
 
 		for (k = 0; k < spec->n_conns && !c->up; k++) {
-			if (conn[k].cfg.own.qpn != c->own.qpn || conn[k].cfg.own.ip != c->own.ip ||
-			    conn[k].cfg.peer.ip != c->peer.ip)
+			if (conn[k].cfg.own.qpn != c->own.qpn ||
+			    conn[k].cfg.own.ip != c->own.ip.word[3] ||
+			    conn[k].cfg.peer.ip != c->peer.ip.word[3])
 				continue;
 			conn[k].ranks = c->ranks;
 			if (!c->has_ranks)
@@ -398,8 +399,8 @@ static void conn_spec(const struct unit *u, struct inc_comm_conf *spec, uint32_t
 
 	c->rank = i;
 	if_indextoname(u->port[port], c->port);
-	c->peer.ip = htonl(0x0a4d0000 | port << 8 | (i + 1));
-	c->own.ip = htonl(0x0a4d0000 | port << 8 | 254);
+	c->peer.ip = inc_addr_of_ipv4(htonl(0x0a4d0000 | port << 8 | (i + 1)));
+	c->own.ip = inc_addr_of_ipv4(htonl(0x0a4d0000 | port << 8 | 254));
 	c->peer.qpn = 0x200 + spec->communicator * 64 + i;
 	c->own.qpn = 0x100000 + spec->communicator * 64 + i;
 	c->peer.udp_port = 40000 + i;

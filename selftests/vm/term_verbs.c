@@ -52,9 +52,9 @@ static void open_pair(struct device_pair *p, unsigned int n_channels, uint64_t s
 }
 
 /* The switch's address on a device's link. */
-static struct in_addr switch_addr(const struct end *end)
+static struct inc_addr switch_addr(const struct end *end)
 {
-	return (struct in_addr){htonl((ntohl(end->addr) & ~0xffu) | 254)};
+	return inc_addr_of_ipv4(htonl((ntohl(end->addr) & ~0xffu) | 254));
 }
 
 /* Moves this thread to another network namespace. */
@@ -111,7 +111,8 @@ static void lost_for(const struct device_pair *p, unsigned int d, enum inc_chann
 
 static void test_probe(void **state)
 {
-	struct inc_channel_device_opts opts = {.ifname = ends[0].ifname, .own_ip = {ends[0].addr}};
+	struct inc_channel_device_opts opts = {.ifname = ends[0].ifname,
+					       .own_ip = inc_addr_of_ipv4(ends[0].addr)};
 	struct inc_channel_offer offer;
 	char want[64];
 	struct inc_err why;
@@ -124,7 +125,8 @@ static void test_probe(void **state)
 	assert_int_equal(offer.payload_bytes, INC_MAX_RC_PAYLOAD);
 	assert_int_equal(offer.max_message_bytes, 1 << 20);
 	opts.ifname = "h9";
-	opts.own_ip.s_addr = htonl(0x0a4d0963); /* 10.77.9.99, which is no address of this device */
+	opts.own_ip = inc_addr_of_ipv4(
+		htonl(0x0a4d0963)); /* 10.77.9.99, which is no address of this device */
 	assert_int_equal(inc_channel_verbs.probe(&opts, &offer, &why), -ENODEV);
 	assert_memory_equal(why.msg, "h9: ", 4);
 	assert_non_null(strstr(why.msg, "no RoCE v2 GID ::ffff:10.77.9.99"));
@@ -388,7 +390,7 @@ static void test_nobody_there(void **state)
 	      "10.77.200.9", ends[0].ifname, ends[0].ifname);
 	open_pair(&p, 2, 10);
 	peer = device_pair_peer(&p, 0, 0);
-	peer.end.ip = inet_addr("10.77.200.9");
+	peer.end.ip = inc_addr_of_ipv4(inet_addr("10.77.200.9"));
 	start_ns = inc_now_ns();
 	device_pair_connect_end(&p, 0, 0, &peer);
 	while (!p.end[0][0].lost) {

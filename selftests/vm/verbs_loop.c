@@ -40,7 +40,7 @@ static struct inccl_open_opts make_opts(unsigned int message_packets, unsigned i
 					uint32_t psn, const char *options)
 {
 	return (struct inccl_open_opts){
-		.addr = own_addr,
+		.addr = inc_addr_of_ipv4(own_addr),
 		.message_packets = message_packets,
 		.window_messages = window,
 		.start_psn = psn,
@@ -60,7 +60,7 @@ void loopback_open(struct loopback *l, unsigned int message_packets, unsigned in
 	if (inccl_endpoint_open(&peer_verbs, &opts, &l->ep, &l->own, &err))
 		fail_msg("open: %s", err.msg);
 	l->peer = (struct inc_channel_peer){
-		.end.ip = own_addr,
+		.end.ip = inc_addr_of_ipv4(own_addr),
 		.end.udp_port = 4791,
 		.end.qpn = l->own.end.qpn,
 		.end.psn = psn,
@@ -342,10 +342,10 @@ static void test_settings(void **state)
 	assert_int_equal(inccl_endpoint_probe(&peer_verbs, &opts, &err), -ENODEV);
 	assert_non_null(strstr(err.msg, "rxe9"));
 	opts = make_opts(1, 0, 0, NULL);
-	opts.addr = inet_addr("192.0.2.1");
+	opts.addr = inc_addr_of_ipv4(inet_addr("192.0.2.1"));
 	assert_int_equal(inccl_endpoint_probe(&peer_verbs, &opts, &err), -ENODEV);
 	assert_non_null(strstr(err.msg, "192.0.2.1"));
-	opts.addr = own_addr;
+	opts.addr = inc_addr_of_ipv4(own_addr);
 	assert_int_equal(inccl_endpoint_probe(&peer_verbs, &opts, &err), 0);
 	assert_non_null(strstr(err.msg, own_ifname));
 }

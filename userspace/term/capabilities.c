@@ -6,24 +6,19 @@
 #include "lib/base/log.h"
 #include "lib/reduce/many.h"
 #include "lib/reduce/operate.h"
+#include "userspace/interface.h"
 #include "userspace/term/capabilities.h"
 
-/* Reads the port's first IPv4 address, to which hosts send. Returns 0 or -errno. */
-static int address_of(const char *ifname, struct in_addr *out)
+/* Reads the port's address, to which hosts send. Returns 0 or -errno. */
+static int address_of(const char *ifname, struct inc_addr *out)
 {
-	struct ifaddrs *list, *a;
-	bool found = false;
+	struct ifaddrs *list;
 
 	if (getifaddrs(&list))
 		return -errno;
-	for (a = list; a && !found; a = a->ifa_next) {
-		found = a->ifa_addr && a->ifa_addr->sa_family == AF_INET &&
-			!strcmp(a->ifa_name, ifname);
-		if (found)
-			*out = ((struct sockaddr_in *)a->ifa_addr)->sin_addr;
-	}
+	*out = inc_interface_first_address(ifname, list);
 	freeifaddrs(list);
-	return found ? 0 : -EADDRNOTAVAIL;
+	return inc_addr_given(*out) ? 0 : -EADDRNOTAVAIL;
 }
 
 /* Adds the endpoints of one port to the switch's capabilities. Returns whether an endpoint may be
@@ -32,7 +27,7 @@ static bool add_port(const char *ifname, struct inc_msg_engine *out, struct inc_
 {
 	struct inc_channel_offer offer;
 	struct inc_msg_offer *o;
-	struct in_addr ip = {};
+	struct inc_addr ip = {};
 	bool lacks = false;
 	uint32_t kind;
 	int ret = address_of(ifname, &ip);

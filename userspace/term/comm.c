@@ -140,7 +140,7 @@ static int open_device(struct comm_end *end, struct inc_err *err)
 	const struct inc_term_device_want want = {
 		.ops = cm->opts.kinds[end->conf.own.kind],
 		.ifname = end->conf.port,
-		.own_ip = {end->conf.own.ip},
+		.own_ip = end->conf.own.ip,
 		.udp_port = end->conf.own.udp_port,
 	};
 	size_t bytes;

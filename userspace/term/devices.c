@@ -15,9 +15,11 @@
 
 struct shared {
 	struct inc_channel_device *dev;
-	bool all; /* the device serves all ports; false: only the port `ifname` at address own_ip */
+	/* the device serves all ports with addresses of own_ip's family; false: only the port
+	 * `ifname` at address own_ip */
+	bool all;
 	char ifname[IF_NAMESIZE];
-	struct in_addr own_ip;
+	struct inc_addr own_ip;
 	uint16_t udp_port; /* UDP port that the first user of the device requested; 0: any */
 	uint32_t users;
 	/* the device has more to do, as epoll or the last progress() reported, so the worker must
@@ -79,8 +81,9 @@ static struct shared *find(struct inc_term_devices *d, const struct inc_term_dev
 
 	LIST_FOREACH (s, &d->list, entry)
 		if (s->dev->ops == want->ops &&
-		    (s->all || (!strcmp(s->ifname, want->ifname) &&
-				s->own_ip.s_addr == want->own_ip.s_addr)) &&
+		    (s->all ? inc_addr_is_ipv4(s->own_ip) == inc_addr_is_ipv4(want->own_ip)
+			    : !strcmp(s->ifname, want->ifname) &&
+				      inc_addr_same(s->own_ip, want->own_ip)) &&
 		    (!want->udp_port || s->udp_port == want->udp_port))
 			return s;
 	return NULL;
@@ -102,7 +105,7 @@ static int open_at(struct inc_term_devices *d, const struct inc_term_device_want
 {
 	const struct inc_channel_device_opts opts = {
 		.ifname = s->all ? NULL : want->ifname,
-		.own_ip.s_addr = s->all ? INADDR_ANY : want->own_ip.s_addr,
+		.own_ip = s->all ? inc_addr_any(want->own_ip) : want->own_ip,
 		.udp_port = udp_port,
 		.rto_min_ns = d->opts.rto_min_ns,
 		.rto_max_ns = d->opts.rto_max_ns,

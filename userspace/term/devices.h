@@ -9,9 +9,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <netinet/in.h>
+#include "lib/base/addr.h"
 #include "lib/base/err.h"
 #include "lib/channel/channel.h"
+#include "lib/proto/roce.h"
 
 struct inc_term_devices;
 
@@ -30,13 +31,13 @@ void inc_term_devices_free(struct inc_term_devices *d);
 
 /*
  * A device that a communicator wants: its kind, port and address. If devices of the kind serve all
- * ports, channels of all ports share one device. udp_port: UDP port at which it must receive; 0: at
- * RoCEv2's port if that is free, else at any.
+ * ports, channels of all ports with addresses of one family share one device. It must receive at
+ * the UDP port udp_port. 0: at RoCEv2's port if that is free, else at any.
  */
 struct inc_term_device_want {
 	const struct inc_channel_ops *ops;
 	const char *ifname;
-	struct in_addr own_ip;
+	struct inc_addr own_ip;
 	uint16_t udp_port;
 };
 int inc_term_devices_get(struct inc_term_devices *d, const struct inc_term_device_want *want,

@@ -298,7 +298,8 @@ static bool receives_at(const struct place *p, const struct inc_conn_conf *c)
 	for (i = 0; c->own.udp_port && i < p->conf.n_conns; i++)
 		if (p->conf.conn[i].own.udp_port == c->own.udp_port &&
 		    p->conf.conn[i].own.kind == c->own.kind &&
-		    (c->own.kind == INC_ENDPOINT_SOFT || p->conf.conn[i].own.ip == c->own.ip))
+		    (c->own.kind == INC_ENDPOINT_SOFT ||
+		     inc_addr_same(p->conf.conn[i].own.ip, c->own.ip)))
 			return true;
 	return false;
 }

@@ -63,7 +63,8 @@ static void report(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, u
 
 	if (!is_parent(cm, peer))
 		inc_child_name(name, is_switch(sp, c), conn_cfg(sp, c)->rank);
-	inc_delivery_text(text, sizeof(text), &c->delivery, name, conn_cfg(sp, c)->peer.ip, now);
+	inc_delivery_text(text, sizeof(text), &c->delivery, name,
+			  inc_addr_of_ipv4(conn_cfg(sp, c)->peer.ip), now);
 	sp->notice(sp->arg,
 		   c->delivery.loss ? INC_EVENT_KIND_UNDELIVERED : INC_EVENT_KIND_DELIVERED,
 		   cm->index, is_parent(cm, peer) ? 0 : 1u << peer, c->acked, text);

@@ -30,12 +30,12 @@ const char *sp_peer_name(const struct inc_slowpath *sp, const struct sp_comm *cm
 			 char buf[INC_PEER_TEXT])
 {
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, &cm->conn[peer]);
-	const struct in_addr addr = {.s_addr = cfg->peer.ip};
-	char ip[INET_ADDRSTRLEN];
+	char ip[INC_ADDR_TEXT];
 
 	if (!is_parent(cm, peer))
 		return inc_child_name(buf, is_switch(sp, &cm->conn[peer]), cfg->rank);
-	snprintf(buf, INC_PEER_TEXT, "the parent %s", inet_ntop(AF_INET, &addr, ip, sizeof(ip)));
+	snprintf(buf, INC_PEER_TEXT, "the parent %s",
+		 inc_addr_text(inc_addr_of_ipv4(cfg->peer.ip), ip));
 	return buf;
 }
 

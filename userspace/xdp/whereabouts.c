@@ -73,7 +73,7 @@ static bool look(struct inc_slowpath *sp, struct sp_conn *c, const struct inc_co
 	union inc_mac mac = {.known = 1};
 	bool first;
 
-	if (inc_neighbour_mac(interface_of(sp, cfg), (struct in_addr){cfg->peer.ip}, mac.addr) ||
+	if (inc_neighbour_mac(interface_of(sp, cfg), inc_addr_of_ipv4(cfg->peer.ip), mac.addr) ||
 	    mac.word == st->mac.word || mac.word == c->found.word)
 		return false;
 	if (is_unknown(st)) {
@@ -95,10 +95,10 @@ static void ask(struct inc_slowpath *sp, const struct sp_comm *cm, uint32_t peer
 	const struct sp_conn *c = &cm->conn[peer];
 	const struct inc_conn_cfg *cfg = conn_cfg(sp, c);
 	const uint32_t at = interface_of(sp, cfg);
-	int ret = inc_neighbour_forget(at, (struct in_addr){cfg->peer.ip});
+	int ret = inc_neighbour_forget(at, inc_addr_of_ipv4(cfg->peer.ip));
 	char name[INC_PEER_TEXT];
 
-	ret = ret ?: inc_neighbour_provoke(at, (struct in_addr){cfg->peer.ip});
+	ret = ret ?: inc_neighbour_provoke(at, inc_addr_of_ipv4(cfg->peer.ip));
 	if (ret && !c->look_wait_ns)
 		inc_warn("communicator %u: the kernel cannot be made to look for %s: %s",
 			 cm->cfg.communicator, sp_peer_name(sp, cm, peer, name), strerror(-ret));

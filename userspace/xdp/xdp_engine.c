@@ -264,7 +264,7 @@ static bool xdp_check_port(struct inc_engine *e, size_t i, const struct inc_link
 {
 	struct xdp_engine *x = engine_of(e);
 	const struct inc_switch_port *own = inc_switch_port_at(x->sw, i);
-	struct inc_port_seen seen = {.ip = port->ip.s_addr};
+	struct inc_port_seen seen = {.ip = inc_addr_in(port->ip).s_addr};
 	struct inc_err err = {};
 	int ret = 0;
 
@@ -303,8 +303,7 @@ static int find_peers(const struct xdp_engine *x, struct inc_comm_conf *conf, st
 					   conf->communicator, c->rank, c->port);
 		if (c->has_peer_mac || inc_mac_given(c->peer_mac))
 			continue;
-		ret = inc_neighbour_mac(port->own_ifindex, (struct in_addr){c->peer.ip},
-					c->peer_mac);
+		ret = inc_neighbour_mac(port->own_ifindex, c->peer.ip, c->peer_mac);
 		if (ret && ret != -ENOENT)
 			inc_warn("port %s, rank %u: the kernel's neighbours cannot be read: %s",
 				 c->port, c->rank, strerror(-ret));
@@ -446,8 +445,8 @@ static void xdp_conn(const struct inc_engine *e, uint32_t place, uint32_t i,
 	*out = (struct inc_engine_conn){
 		.up = cfg->flags & INC_CONN_F_UP,
 		.rank = cfg->rank,
-		.own = cfg->own,
-		.peer = cfg->peer,
+		.own = inc_rc_end_of(&cfg->own),
+		.peer = inc_rc_end_of(&cfg->peer),
 		.error = st.error ?: comm.error,
 		.received = st.rx_next,
 		.acknowledged = st.tx_acked,
