@@ -16,8 +16,8 @@ def first_row(lab, *args):
     return json.loads(lab.run(*args, options=("--no-prefix", "--only", "0"), timeout=300).out.splitlines()[0])
 
 
-def perf(lab, size, iterations, warmup, *more):
-    return first_row(lab, "inccl-perf", "allreduce", "-b", size, "-e", size, "-n", iterations, "-w", warmup,
+def perf(lab, size, iterations, warmup, *more, collective="allreduce"):
+    return first_row(lab, "inccl-perf", collective, "-b", size, "-e", size, "-n", iterations, "-w", warmup,
                      "--json", *more)
 
 
@@ -176,3 +176,43 @@ def show_collnet(rows):
                  for (hosts, rate, size), us in collnet_cells(rows).items()],
                 ["Labs have no RDMA device, so our plugin's ring uses UDP (HA_NCCL_TRANSPORT=soft). The ring over TCP is that of "
                  "selftests/fakes/nccl_net_socket.c."])
+
+
+BLOCKS = {"allgather": "AllGather", "reducescatter": "ReduceScatter"}
+BLOCK_SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
+
+
+def measure_blocks(how):
+    """AllGather and ReduceScatter, which CollNet leaves to NCCL. NCCL's ring does each of them by the steps of one half of its
+    AllReduce, so half of that time stands for both."""
+    for hosts in [n for n in how.hosts if n > 2]:
+        for rate in (how.rate,) if how.rate else (None, 1000):
+            took = {}
+            with contextlib.ExitStack() as stack:
+                labs = {mode: stack.enter_context(rated_lab(f"star{hosts}.yaml", rate, mode=mode)) for mode in MODES}
+                for _ in range(how.rounds):
+                    for size in how.size or BLOCK_SIZES:
+                        for collective, mode in [(c, m) for c in BLOCKS for m in MODES]:
+                            took.setdefault((size, collective, mode), []).append(
+                                perf(labs[mode], size, NCCL_SIZES.get(size, 10), 2, "--dtype", "float32",
+                                     collective=collective)["time_us"])
+                        for ring in RINGS:
+                            took.setdefault((size, ring, ring), []).append(nccl_us(labs[TERMINATION], ring, size) / 2)
+            for (size, collective, what), each in took.items():
+                yield {"hosts": hosts, "rate_mbit": rate, "bytes": size, "collective": collective, "what": what,
+                       "rounds": how.rounds, "time_us": statistics.median(each), "each_us": each}
+
+
+def show_blocks(rows):
+    cells = {}
+    for r in rows:
+        cells.setdefault((r["hosts"], r["rate_mbit"], r["bytes"]), {})[r["collective"], r["what"]] = r["time_us"]
+    for key, name in BLOCKS.items():
+        yield Table(f"{name} by the switch (inccl-perf), float32, beside half of the AllReduce of two rings (ha-nccl-perf), "
+                    f"median of {rows[0]['rounds']} rounds",
+                    ["nodes", "links", "vector", *(f"{what}, us" for what in (*MODES, *RINGS)),
+                     *(f"{mode}, times the speed of the {ring}" for ring in RINGS for mode in MODES)],
+                    [[str(hosts), f"{rate:g} Mbit/s" if rate else "unshaped", size_text(size),
+                      *(f"{us[key, mode]:.0f}" for mode in MODES), *(f"{us[ring, ring]:.0f}" for ring in RINGS),
+                      *(f"{us[ring, ring] / us[key, mode]:.2f}" for ring in RINGS for mode in MODES)]
+                     for (hosts, rate, size), us in cells.items()], [])
