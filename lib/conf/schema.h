@@ -2,8 +2,9 @@
 /*
  * Fields of files and of messages, as tables. One table serves three purposes. It reads YAML, with
  * errors such as "star.yaml:12: connections[1].own_qp: 1 is not between 2 and 16777214"
- * (inc_schema_read_yaml()). It reads JSON, with the same errors without file and line. It prints JSON,
- * which yaml.h prints as YAML. The values are in a C struct, in which each field has an offset.
+ * (inc_schema_read_yaml()). It reads JSON, with the same errors without file and line. It prints
+ * JSON, which yaml.h prints as YAML. The values are in a C struct, in which each field has an
+ * offset.
  *
  * inc-switchd uses tables for its file and the controller's messages, the controller for a
  * topology and the messages of members and switches. inc-lab uses them for topologies, and

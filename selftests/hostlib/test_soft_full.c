@@ -341,14 +341,13 @@ static void bad_classes(void **state)
 /* The kernel's packets have the priority of the send, whatever follows from the TOS byte. */
 static void priorities(void **state)
 {
-	const struct sockaddr_in at = {.sin_family = AF_INET,
-				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct inc_addr at = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK));
 	struct inc_udp_socket to, from;
 	struct inc_err err;
 	const int on = 1;
 
-	assert_int_equal(inc_os_kernel.udp.open(at.sin_addr.s_addr, 0, 65536, &to, &err), 0);
-	assert_int_equal(inc_os_kernel.udp.open(at.sin_addr.s_addr, 0, 65536, &from, &err), 0);
+	assert_int_equal(inc_os_kernel.udp.open(&at, 0, 65536, &to, &err), 0);
+	assert_int_equal(inc_os_kernel.udp.open(&at, 0, 65536, &from, &err), 0);
 	/* a kernel that does not show the priority of what it receives takes none with a send */
 	if (setsockopt(to.fd, SOL_SOCKET, SO_RCVPRIORITY, &on, sizeof(on)))
 		skip();
@@ -359,7 +358,7 @@ static void priorities(void **state)
 				     .msg_iovlen = 1,
 				     .msg_control = control,
 				     .msg_controllen = sizeof(control)};
-		struct sockaddr_in peer = at;
+		union inc_sockaddr peer;
 		const struct inc_udp_send send = {.to = &peer,
 						  .iov = &iov,
 						  .iovs = 1,
@@ -367,7 +366,7 @@ static void priorities(void **state)
 						  .priority = i % 7};
 		uint32_t seen = ~0u;
 
-		peer.sin_port = htons(to.port);
+		inc_addr_to_sockaddr(at, to.port, &peer);
 		assert_int_equal(inc_os_kernel.udp.send(from.fd, &send, 1), 1);
 		assert_int_equal(recvmsg(to.fd, &msg, 0), 1);
 		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))

@@ -34,8 +34,9 @@
 
 static struct device_pair_place place_of(const struct end *end)
 {
-	return (struct device_pair_place){
-		.ops = &inc_channel_verbs, .ifname = end->ifname, .ip = {end->addr}};
+	return (struct device_pair_place){.ops = &inc_channel_verbs,
+					  .ifname = end->ifname,
+					  .ip = inc_addr_of_ipv4(end->addr)};
 }
 
 static void open_pair(struct device_pair *p, unsigned int n_channels, uint64_t seed)
@@ -440,8 +441,9 @@ static bool gone(struct device_pair *p)
 /* The kernel removes a device once no process has it open. */
 static void test_device_gone(void **state)
 {
-	const struct device_pair_place added = {
-		.ops = &inc_channel_verbs, .ifname = "d0", .ip = {inet_addr("10.79.0.1")}};
+	const struct device_pair_place added = {.ops = &inc_channel_verbs,
+						.ifname = "d0",
+						.ip = inc_addr_of_ipv4(inet_addr("10.79.0.1"))};
 	const struct device_pair_place other = place_of(&ends[1]);
 	struct device_pair p;
 	int status;
