@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 #include <netinet/in.h>
 #include <jansson.h>
@@ -156,8 +157,12 @@ bool lab_has_keys(const struct lab *lab);
 void lab_keys_path(const struct lab *lab, char path[PATH_MAX]);
 void lab_key_path(const struct lab *lab, const struct lab_node *node, char path[PATH_MAX]);
 
-/* lab_topo.c: reads nodes and links from a topology file. */
+/* lab_topo.c: reads nodes and links from a topology file, and finds the routes between the
+ * nodes. */
 int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err);
+unsigned int lab_segment(const struct lab *lab, unsigned int link);
+void lab_write_routes(const struct lab *lab, unsigned int from, FILE *f);
+const char *lab_ip_text(struct inc_addr a);
 
 /* lab_net.c */
 int lab_net_namespaces(struct lab *lab, struct inc_err *err);

@@ -129,15 +129,6 @@ static int batch_run(struct batch *b, const char *netns, struct inc_err *err)
 	return ret;
 }
 
-static const char *ip_text(struct inc_addr a)
-{
-	/* four buffers in turn, because one fprintf() prints four texts at most */
-	static char text[4][INC_ADDR_TEXT];
-	static unsigned int i;
-
-	return inc_addr_text(a, text[i++ % 4]);
-}
-
 static int write_file(const char *path, const char *value)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC), ret = 0;
@@ -207,120 +198,27 @@ static void write_links(const struct lab *lab, unsigned int n, FILE *f)
 	}
 }
 
-/* Returns the number of the segment to which a link belongs. A segment is one cable, or all cables
- * of a bridge, and the nodes on it are neighbours. */
-static unsigned int segment(const struct lab *lab, unsigned int link)
-{
-	const unsigned int node = lab->links[link].end[1].node;
-
-	return lab->nodes[node].role == LAB_BRIDGE ? lab->n_links + node : link;
-}
-
-static bool is_in(const struct lab *lab, unsigned int node, unsigned int seg)
-{
-	for (unsigned int i = 0; i < lab->n_links; i++) {
-		for (int e = 0; e < 2; e++) {
-			if (lab->links[i].end[e].node == (int)node && segment(lab, i) == seg)
-				return true;
-		}
-	}
-	return false;
-}
-
-/* A step of the search for shortest paths: adds the neighbours of node `at` on a segment to the
- * queue, if they were not seen before. via: the first hop to each node. The first hop to a
- * neighbour is that to `at`; at the start of the search it is the neighbour itself. */
-static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int seg,
-			   const struct lab_end **via, unsigned int *queue, unsigned int *tail)
-{
-	for (unsigned int i = 0; i < lab->n_links; i++) {
-		for (int e = 0; e < 2 && segment(lab, i) == seg; e++) {
-			const struct lab_end *to = &lab->links[i].end[e];
-
-			if (lab->nodes[to->node].role == LAB_BRIDGE || via[to->node])
-				continue;
-			via[to->node] = at == queue[0] ? to : via[at];
-			queue[(*tail)++] = to->node;
-		}
-	}
-}
-
-/* Returns the end of the link that is nearer to the start. A route by the farther end could lead
- * through a host, and hosts do not forward. */
-static unsigned int nearer_node(const struct lab_link *l, const struct lab_end *const *via,
-				const unsigned int *queue, unsigned int tail)
-{
-	const unsigned int a = l->end[0].node, b = l->end[1].node;
-
-	for (unsigned int i = 0; via[a] && via[b] && i < tail; i++) {
-		if (queue[i] == a || queue[i] == b)
-			return queue[i];
-	}
-	return a;
-}
-
-/* Writes a route to every subnet that the node is not in, by the first hop of the shortest path. */
-static void write_routes(const struct lab *lab, unsigned int from, FILE *f)
-{
-	const struct lab_end *via[LAB_NODES] = {NULL}, self = {.node = from};
-	unsigned int queue[LAB_NODES], head = 0, tail = 0;
-
-	queue[tail++] = from;
-	via[from] = &self;
-	for (; head < tail; head++) {
-		const unsigned int at = queue[head];
-
-		/* hosts do not forward, so no path leads through them */
-		if (at != from && lab->nodes[at].role != LAB_SWITCH)
-			continue;
-		for (unsigned int i = 0; i < lab->n_links; i++) {
-			if (lab->links[i].end[0].node == (int)at ||
-			    lab->links[i].end[1].node == (int)at)
-				see_neighbours(lab, at, segment(lab, i), via, queue, &tail);
-		}
-	}
-	for (unsigned int i = 0; i < lab->n_links; i++) {
-		const struct lab_link *l = &lab->links[i];
-		const unsigned int seg = segment(lab, i);
-		const struct lab_end *first = via[nearer_node(l, via, queue, tail)];
-
-		/* of the cables of a bridge only the first one gets a route, because all are in the
-		 * same subnet */
-		for (unsigned int k = 0; k < i && first; k++) {
-			if (segment(lab, k) == seg)
-				first = NULL;
-		}
-		if (!first || is_in(lab, from, seg))
-			continue;
-		/* a router must have the family of the network that it leads to */
-		if (inc_addr_is_ipv4(l->end[0].ip) == inc_addr_is_ipv4(first->ip))
-			fprintf(f, "route add %s/%u via %s\n",
-				ip_text(inc_addr_network(l->end[0].ip, l->prefix)), l->prefix,
-				ip_text(first->ip));
-	}
-}
-
 /* Writes the addresses of one end, and permanent neighbour entries for its neighbours, because a
  * wire could lose ARP packets. */
 static void write_end(const struct lab *lab, unsigned int link, const struct lab_end *end, FILE *f)
 {
-	const unsigned int seg = segment(lab, link);
+	const unsigned int seg = lab_segment(lab, link);
 
 	if (lab->links[link].vlan)
 		fprintf(f, "link set dev %s up\nlink add link %s name %s type vlan id %u\n",
 			end->device, end->device, end->ifname, lab->links[link].vlan);
 	/* no other node has the address, so the kernel need not look for duplicates for a
 	 * second */
-	fprintf(f, "addr add %s/%u dev %s%s\nlink set dev %s up\n", ip_text(end->ip),
+	fprintf(f, "addr add %s/%u dev %s%s\nlink set dev %s up\n", lab_ip_text(end->ip),
 		lab->links[link].prefix, end->ifname, inc_addr_is_ipv4(end->ip) ? "" : " nodad",
 		end->ifname);
 	for (unsigned int i = 0; i < lab->n_links; i++) {
-		for (int e = 0; e < 2 && segment(lab, i) == seg; e++) {
+		for (int e = 0; e < 2 && lab_segment(lab, i) == seg; e++) {
 			const struct lab_end *to = &lab->links[i].end[e];
 
 			if (to != end && lab->nodes[to->node].role != LAB_BRIDGE)
 				fprintf(f, "neigh add %s lladdr %s dev %s nud permanent\n",
-					ip_text(to->ip), to->mac, end->ifname);
+					lab_ip_text(to->ip), to->mac, end->ifname);
 		}
 	}
 }
@@ -385,7 +283,7 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 	fprintf(b.f, "link set lo up\n");
 	if (node->role == LAB_CONTROLLER) {
 		fprintf(b.f, "link add br0 type bridge\nlink set br0 up\naddr add %s/24 dev br0\n",
-			ip_text(inc_addr_of_in(node->mgmt)));
+			lab_ip_text(inc_addr_of_in(node->mgmt)));
 		for (unsigned int n = 0; n < lab->n_nodes; n++)
 			if (lab->nodes[n].role == LAB_HOST || lab->nodes[n].role == LAB_SWITCH)
 				fprintf(b.f, "link set n%u master br0 up\n", n);
@@ -395,11 +293,11 @@ static int setup_node(const struct lab *lab, unsigned int i, struct inc_err *err
 		fprintf(b.f, "link add br0 type bridge\nlink set br0 up\n");
 	} else {
 		fprintf(b.f, "addr add %s/24 dev mgmt0\nlink set mgmt0 up\n",
-			ip_text(inc_addr_of_in(node->mgmt)));
+			lab_ip_text(inc_addr_of_in(node->mgmt)));
 	}
 	write_ends(lab, i, b.f);
 	if (node->role == LAB_HOST || node->role == LAB_SWITCH)
-		write_routes(lab, i, b.f);
+		lab_write_routes(lab, i, b.f);
 	return batch_run(&b, node->netns, err);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads nodes and links of a lab from a topology file. */
+/* Reads nodes and links of a lab from a topology file, and finds the routes between the nodes. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -210,4 +210,108 @@ int lab_read_topology(struct lab *lab, const char *path, struct inc_err *err)
 out:
 	inc_topology_free(topo);
 	return ret;
+}
+
+/* ---- segments and routes ---- */
+
+const char *lab_ip_text(struct inc_addr a)
+{
+	/* four buffers in turn, because one fprintf() prints four texts at most */
+	static char text[4][INC_ADDR_TEXT];
+	static unsigned int i;
+
+	return inc_addr_text(a, text[i++ % 4]);
+}
+
+/* Returns the number of the segment to which a link belongs. A segment is one cable, or all cables
+ * of a bridge, and the nodes on it are neighbours. */
+unsigned int lab_segment(const struct lab *lab, unsigned int link)
+{
+	const unsigned int node = lab->links[link].end[1].node;
+
+	return lab->nodes[node].role == LAB_BRIDGE ? lab->n_links + node : link;
+}
+
+static bool is_in(const struct lab *lab, unsigned int node, unsigned int seg)
+{
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		for (int e = 0; e < 2; e++) {
+			if (lab->links[i].end[e].node == (int)node && lab_segment(lab, i) == seg)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* A step of the search for shortest paths: adds the neighbours of node `at` on a segment to the
+ * queue, if they were not seen before. via: the first hop to each node. The first hop to a
+ * neighbour is that to `at`; at the start of the search it is the neighbour itself. */
+static void see_neighbours(const struct lab *lab, unsigned int at, unsigned int seg,
+			   const struct lab_end **via, unsigned int *queue, unsigned int *tail)
+{
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		for (int e = 0; e < 2 && lab_segment(lab, i) == seg; e++) {
+			const struct lab_end *to = &lab->links[i].end[e];
+
+			if (lab->nodes[to->node].role == LAB_BRIDGE || via[to->node])
+				continue;
+			via[to->node] = at == queue[0] ? to : via[at];
+			queue[(*tail)++] = to->node;
+		}
+	}
+}
+
+/* Returns the end of the link that is nearer to the start. A route by the farther end could lead
+ * through a host, and hosts do not forward. */
+static unsigned int nearer_node(const struct lab_link *l, const struct lab_end *const *via,
+				const unsigned int *queue, unsigned int tail)
+{
+	const unsigned int a = l->end[0].node, b = l->end[1].node;
+
+	for (unsigned int i = 0; via[a] && via[b] && i < tail; i++) {
+		if (queue[i] == a || queue[i] == b)
+			return queue[i];
+	}
+	return a;
+}
+
+/* Writes a route to every subnet that the node is not in, by the first hop of the shortest path. */
+void lab_write_routes(const struct lab *lab, unsigned int from, FILE *f)
+{
+	const struct lab_end *via[LAB_NODES] = {NULL}, self = {.node = from};
+	unsigned int queue[LAB_NODES], head = 0, tail = 0;
+
+	queue[tail++] = from;
+	via[from] = &self;
+	for (; head < tail; head++) {
+		const unsigned int at = queue[head];
+
+		/* hosts do not forward, so no path leads through them */
+		if (at != from && lab->nodes[at].role != LAB_SWITCH)
+			continue;
+		for (unsigned int i = 0; i < lab->n_links; i++) {
+			if (lab->links[i].end[0].node == (int)at ||
+			    lab->links[i].end[1].node == (int)at)
+				see_neighbours(lab, at, lab_segment(lab, i), via, queue, &tail);
+		}
+	}
+	for (unsigned int i = 0; i < lab->n_links; i++) {
+		const struct lab_link *l = &lab->links[i];
+		const unsigned int seg = lab_segment(lab, i);
+		const struct lab_end *first = via[nearer_node(l, via, queue, tail)];
+
+		/* of the cables of a bridge only the first one gets a route, because all are in the
+		 * same subnet */
+		for (unsigned int k = 0; k < i && first; k++) {
+			if (lab_segment(lab, k) == seg)
+				first = NULL;
+		}
+		if (!first || is_in(lab, from, seg))
+			continue;
+		/* a router must have the family of the network that it leads to */
+		if (inc_addr_is_ipv4(l->end[0].ip) == inc_addr_is_ipv4(first->ip))
+			fprintf(f, "route add %s/%u via %s\n",
+				lab_ip_text(inc_addr_network(l->end[0].ip, l->prefix)), l->prefix,
+				lab_ip_text(first->ip));
+	}
 }
