@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Turns the received frame into an ACK, a NAK or an echo reply for its sender. */
+/* Turns the received frame into an ACK, a NAK, a CNP or an echo reply for its sender. */
 #ifndef INC_ANSWER_H
 #define INC_ANSWER_H
 
@@ -13,6 +13,7 @@
 
 #define INC_ACK_IP_LEN    (INC_IP_TO_BTH_LEN + INC_AETH_LEN + INC_ICRC_LEN)
 #define INC_ACK_FRAME_LEN (INC_ETH_LEN + INC_ACK_IP_LEN)
+#define INC_CNP_FRAME_LEN (INC_ETH_LEN + INC_CNP_IP_LEN)
 
 /* The headers from IP to BTH as ten words: five of IP, two of UDP and three of the BTH, the last of
  * which has the PSN. */
@@ -66,6 +67,14 @@ struct inc_answer {
 	__u32 aeth;       /* the AETH in host order: the syndrome above 24 bits of MSN */
 };
 
+/* Makes the frame `delta` bytes longer. A frame that is shorter than the answer grows at its start,
+ * where every frame has room; on a veth a short frame has no room at its end. */
+static __always_inline int inc_grow(struct xdp_md *ctx, __s32 delta)
+{
+	return delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
+			 : delta > 0 && bpf_xdp_adjust_head(ctx, -delta);
+}
+
 /* Rewrites the frame as an answer for its sender. Returns the counter `outcome`, or the counter of
  * the reason why the frame cannot become an answer. */
 static __always_inline enum inc_counter_id
@@ -81,10 +90,7 @@ inc_put_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	if (!peer.word)
 		return INC_CTR_DROP_NO_MAC;
 
-	/* a frame that is shorter than the answer grows at its start, where every frame has room;
-	 * on a veth a short frame has no room at its end */
-	if (delta < 0 ? bpf_xdp_adjust_tail(ctx, delta)
-		      : delta > 0 && bpf_xdp_adjust_head(ctx, -delta))
+	if (inc_grow(ctx, delta))
 		return INC_CTR_DROP_NO_ROOM;
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
@@ -100,6 +106,50 @@ inc_put_answer(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	if (inc_tag_for_peer(ctx, inc_tag_of(m->st)))
 		return INC_CTR_DROP_NO_ROOM;
 	return outcome;
+}
+
+/* Whether a CNP to the peer is not too early after the one before. */
+static __always_inline bool inc_cnp_in_time(struct inc_conn_state *st)
+{
+	__u16 now = bpf_ktime_get_ns() >> INC_CNP_TIME_SHIFT;
+
+	if ((__u16)(now - st->cnp_at) < INC_CNP_PACE)
+		return false;
+	st->cnp_at = now;
+	return true;
+}
+
+/*
+ * Rewrites the frame as the CNP that is due to its sender (docs/protocol.md, P-163). The frame's
+ * packet has ended on counter c. It can become a CNP only if nothing else is made of it. Returns
+ * the counter on which it ends now. The function is not inline, because CNPs are rare.
+ */
+static __attribute__((noinline)) enum inc_counter_id
+inc_answer_cnp(struct xdp_md *ctx, const struct inc_match *m, enum inc_counter_id c)
+{
+	union inc_mac peer = inc_peer_mac(m->st);
+	void *data = (void *)(long)ctx->data;
+	__u32 *zeros;
+
+	if (!inc_counter_is(c, 'A') || c == INC_CTR_ABS_SLOWPATH || !peer.word ||
+	    !inc_cnp_in_time(m->st))
+		return c;
+	if (inc_grow(ctx, INC_CNP_FRAME_LEN - (__s32)(ctx->data_end - ctx->data)))
+		return c;
+	data = (void *)(long)ctx->data;
+	if (data + INC_CNP_FRAME_LEN > (void *)(long)ctx->data_end)
+		return c;
+	inc_put_peer_headers(data, m->cfg, peer, inc_class_of(m->st), INC_CNP_IP_LEN, INC_OP_CNP, 0,
+			     0);
+	inc_put_becn(data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN);
+	zeros = data + INC_HEADERS_LEN;
+	zeros[0] = zeros[1] = zeros[2] = zeros[3] = 0;
+	/* PSN and payload are zeros */
+	zeros[4] = ~inc_crc_shift(inc_head_crc(data + INC_ETH_LEN), 4 + INC_CNP_LEN);
+	if (inc_tag_for_peer(ctx, inc_tag_of(m->st)))
+		return c;
+	m->st->cnp_due = 0;
+	return INC_CTR_ANS_CNP;
 }
 
 /* Returns the PSN of the last packet of the peer that is stored together with all before it. */

@@ -133,11 +133,48 @@ static __always_inline bool inc_ip_sum_ok(const __u32 *words)
 	return sum == 0xffff;
 }
 
+/* Asks a child to send less. An RDMA device understands CNPs only. A soft endpoint or a switch gets
+ * the report with its next result, which needs no packet of its own. */
+static __always_inline void inc_ask_less(const struct inc_conn_cfg *cfg, struct inc_conn_state *st)
+{
+	if (cfg->peer.kind == INC_ENDPOINT_VERBS)
+		*(volatile __u8 *)&st->cnp_due = 1;
+	else
+		*(volatile __u8 *)&st->becn_due = 1;
+}
+
+/*
+ * Reports congestion between the switch and a peer to those who can relieve it. Contributions of a
+ * child, and results to it, become fewer if this child sends less. Each partial sum has
+ * contributions of all children, and the parent sends results as fast as it gets partial sums. So
+ * congestion on the way to or from the parent is reported to all children.
+ */
+__noinline int inc_report(const struct inc_comm_cfg *comm, const struct inc_conn_cfg *cfg,
+			  struct inc_conn_state *st)
+{
+	if (!comm || !cfg || !st)
+		return 0;
+	if (!(cfg->flags & INC_CONN_F_UP)) {
+		inc_ask_less(cfg, st);
+		return 0;
+	}
+	for (__u32 c = 0; c < INC_MAX_CHILDREN && c < comm->children; c++) {
+		__u32 conn = comm->conn_base + c;
+		const struct inc_conn_cfg *child = bpf_map_lookup_elem(&inc_conn_cfg, &conn);
+		struct inc_conn_state *child_st = bpf_map_lookup_elem(&inc_conn_state, &conn);
+
+		if (child && child_st)
+			inc_ask_less(child, child_st);
+	}
+	return 0;
+}
+
 /*
  * Learns the class of packets to a peer from a packet of the peer, whose TOS byte differs from that
- * of the packet before. The ICRC does not cover this byte, so the IP checksum must be right. The
- * parent's connection has the class of child 0. So partial sums have the class of contributions,
- * whichever child is the last one. The function is not inline, because classes hardly ever change.
+ * of the packet before, or has a mark of congestion. The ICRC does not cover this byte, so the IP
+ * checksum must be right. The parent's connection has the class of child 0. So partial sums have
+ * the class of contributions, whichever child is the last one. The function is not inline, because
+ * classes hardly ever change.
  */
 __noinline int inc_class_changed(struct xdp_md *ctx, const struct inc_comm_cfg *comm,
 				 const struct inc_conn_cfg *cfg, struct inc_conn_state *st)
@@ -152,8 +189,10 @@ __noinline int inc_class_changed(struct xdp_md *ctx, const struct inc_comm_cfg *
 	if (!comm || !cfg || !st || (void *)(ip + 1) > (void *)(long)ctx->data_end ||
 	    !inc_ip_sum_ok((const __u32 *)ip))
 		return 0;
-	st->rx_tos = ip->tos;
 	class = inc_tos_mirrored(ip->tos);
+	st->rx_tos = class;
+	if ((ip->tos & INC_ECN_MASK) == INC_ECN_CE)
+		inc_report(comm, cfg, st);
 	if (cfg->flags & INC_CONN_F_UP)
 		return 0;
 	inc_set_class(cfg, st, class);

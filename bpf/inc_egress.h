@@ -191,6 +191,14 @@ static __always_inline int inc_fill_copy(struct xdp_md *ctx, const struct inc_te
 	return inc_store_payload(ctx, row, out->ext_len, out->len);
 }
 
+/* Reports congestion to the child that receives the copy. The ICRC counts the bit as set always. */
+static __always_inline void inc_copy_becn(void *data, struct inc_conn_state *st)
+{
+	*(volatile __u8 *)&st->becn_due = 0;
+	inc_put_becn(data + INC_ETH_LEN + INC_IP_LEN + INC_UDP_LEN);
+	inc_count(INC_CTR_X_BECN);
+}
+
 /* Writes the copy's headers from Ethernet to BTH. Returns the ICRC state behind them. */
 static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgoing *out, __u64 r)
 {
@@ -201,6 +209,8 @@ static __always_inline __u32 inc_copy_headers(void *data, const struct inc_outgo
 
 	inc_put_peer_headers(data, out->cfg, out->mac, inc_class_of(out->st), out->ip_len, opcode,
 			     flags, ackreq | ((out->cfg->own.psn + (__u32)r) & INC_PSN_MASK));
+	if (*(volatile __u8 *)&out->st->becn_due)
+		inc_copy_becn(data, out->st);
 	return inc_headers_crc(data, (__u32)opcode << 24 | flags << 16 | out->ip_len,
 			       &out->st->data_cache);
 }

@@ -159,7 +159,9 @@ inc_handle_own(struct xdp_md *ctx, const struct inc_packet *pkt, const struct in
 	c = pkt->opcode == INC_OP_ACK ? inc_response(ctx, pkt, m, &answer)
 				      : inc_data(ctx, pkt, m, &at, &answer);
 	/* each counter of class 'W' comes from inc_fill_answer(), which has filled in the answer */
-	return inc_counter_is(c, 'W') ? inc_put_answer(ctx, pkt, m, &answer, c) : c;
+	if (inc_counter_is(c, 'W'))
+		return inc_put_answer(ctx, pkt, m, &answer, c);
+	return *(volatile __u8 *)&m->st->cnp_due ? inc_answer_cnp(ctx, m, c) : c;
 }
 
 /* Returns the counter for a packet that belongs to no connection. It is c, with two exceptions. A
@@ -192,7 +194,7 @@ inc_handle_packet(struct xdp_md *ctx, enum inc_where where, struct inc_packet *p
 		return INC_CTR_DROP_TVER;
 	c = inc_parse_ext(ctx, pkt);
 	if (c != INC_CONTINUE)
-		return c;
+		return c == INC_CTR_DROP_OPCODE ? inc_other_opcode(ctx, pkt, &m) : c;
 	if (pkt->pkey != m.cfg->pkey)
 		return INC_CTR_DROP_PKEY;
 	if (inc_steers) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Processes the ACKs and NAKs that a child sends for results, and the parent for partial sums. */
+/* Processes the ACKs, NAKs and CNPs that a child sends for results, and the parent for partial
+ * sums. */
 #ifndef INC_RESPONSE_H
 #define INC_RESPONSE_H
 
@@ -107,6 +108,43 @@ static __always_inline enum inc_counter_id inc_response(struct xdp_md *ctx,
 			 inc_child_bit(m));
 	}
 	return inc_to_slowpath(ctx);
+}
+
+/* Processes a CNP of a connection that this CPU has taken. The peer asks the switch to send less.
+ */
+static __always_inline enum inc_counter_id inc_cnp(struct xdp_md *ctx, const struct inc_match *m)
+{
+	__u32 zero = 0;
+
+	if (!inc_load_checked(ctx, bpf_map_lookup_elem(&inc_scratch, &zero), INC_IP_TO_BTH_LEN,
+			      INC_CNP_LEN))
+		return INC_CTR_DROP_ICRC;
+	if (m->st->error || m->comm_st->error)
+		return INC_CTR_DROP_CONN_ERROR;
+	m->st->cnps++;
+	inc_report(m->comm, m->cfg, m->st);
+	return m->st->cnp_due ? inc_answer_cnp(ctx, m, INC_CTR_ABS_CNP) : INC_CTR_ABS_CNP;
+}
+
+/* Processes a packet of a connection that is neither a data packet nor an ACK packet. It may be a
+ * CNP. It is handled on this CPU, because it changes no sum. The function is not inline, because
+ * such packets are rare. */
+static __attribute__((noinline)) enum inc_counter_id
+inc_other_opcode(struct xdp_md *ctx, const struct inc_packet *pkt, const struct inc_match *m)
+{
+	enum inc_counter_id c = INC_CTR_DROP_BUSY;
+
+	if (pkt->opcode != INC_OP_CNP)
+		return INC_CTR_DROP_OPCODE;
+	if (pkt->ip_len != INC_CNP_IP_LEN || pkt->pad)
+		return INC_CTR_DROP_LENGTH;
+	if (pkt->pkey != m->cfg->pkey)
+		return INC_CTR_DROP_PKEY;
+	if (inc_enter(m->st)) {
+		c = inc_cnp(ctx, m);
+		inc_leave(m->st);
+	}
+	return c;
 }
 
 #endif

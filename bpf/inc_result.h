@@ -47,6 +47,15 @@ static __always_inline void inc_keep_result(const struct inc_packet *pkt, const 
 	inc_publish64(&row->r, r);
 }
 
+/* Whether the parent's packet reports congestion. */
+static __always_inline bool inc_has_becn(struct xdp_md *ctx)
+{
+	const struct inc_bth *bth = (void *)(long)ctx->data + INC_HEADERS_LEN - INC_BTH_LEN;
+
+	return (void *)(bth + 1) <= (void *)(long)ctx->data_end &&
+	       bth->ecn_qpn & bpf_htonl((__u32)INC_BTH_BECN << 24);
+}
+
 /* Accepts a result of the parent, whose ICRC is right. */
 static __always_inline enum inc_counter_id inc_accept_result(struct xdp_md *ctx,
 							     const struct inc_packet *pkt,
@@ -55,6 +64,8 @@ static __always_inline enum inc_counter_id inc_accept_result(struct xdp_md *ctx,
 {
 	if (!inc_has_place(at))
 		return INC_CTR_DROP_CONFIG;
+	if (inc_has_becn(ctx))
+		inc_report(m->comm, m->cfg, m->st);
 	inc_keep_result(pkt, m, at->row, at->r);
 	inc_advance(pkt, m, at);
 	/* from here on the children may fill the slot again */

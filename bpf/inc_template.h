@@ -89,7 +89,8 @@ static __always_inline bool inc_is_shared_copy(struct xdp_md *ctx)
 		return t->check != inc_template_check(t);
 	if (t->ethertype == bpf_htons(INC_ETHERTYPE_VLAN))
 		bth = (void *)bth + INC_TAG_LEN;
-	return bth->opcode != INC_OP_ACK && bth->opcode != INC_OP_ECHO_REPLY;
+	return bth->opcode != INC_OP_ACK && bth->opcode != INC_OP_CNP &&
+	       bth->opcode != INC_OP_ECHO_REPLY;
 }
 
 #endif

@@ -27,6 +27,14 @@ void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc
 	memcpy(out, word, sizeof(*out));
 }
 
+bool inc_switch_take_becn(const struct inc_switch *sw, uint32_t conn)
+{
+	uint8_t *due = &sw->conn_state[conn].becn_due;
+
+	return __atomic_load_n(due, __ATOMIC_RELAXED) &&
+	       __atomic_exchange_n(due, 0, __ATOMIC_RELAXED);
+}
+
 void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc_comm_state *out)
 {
 	const struct inc_comm_state *from = &sw->comm_state[comm];

@@ -21,6 +21,9 @@ struct inc_switch;
  */
 void inc_switch_read_conn(const struct inc_switch *sw, uint32_t conn, struct inc_conn_state *out);
 
+/* Whether the next result to the peer reports congestion. The caller sends this result. */
+bool inc_switch_take_becn(const struct inc_switch *sw, uint32_t conn);
+
 /* Copies the state of a communicator. If the copy's error is set, its error_r is the chunk at which
  * the communicator ended. */
 void inc_switch_read_comm(const struct inc_switch *sw, uint32_t comm, struct inc_comm_state *out);

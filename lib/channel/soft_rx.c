@@ -261,10 +261,10 @@ static void take_packet(struct soft_device *dev, const struct inc_datagram *d, s
 		return;
 	}
 	see_class(ch, d->tos);
-	if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_CNP) {
+	if (ch->life == SOFT_CONNECTED && (pkt.becn || pkt.opcode == INC_OP_CNP))
 		inc_requester_congested(&ch->tx);
+	if (ch->life == SOFT_CONNECTED && pkt.opcode == INC_OP_CNP)
 		return;
-	}
 	if (ch->life == SOFT_CONNECTED && pkt.opcode != INC_OP_ACK &&
 	    (d->tos & INC_ECN_MASK) == INC_ECN_CE)
 		inc_soft_congested(ch, now_ns);

@@ -46,6 +46,7 @@
 	_(ABS_AHEAD, absorbed_ahead, 'A', "contribution kept ahead of a gap")                     \
 	_(ABS_ACK, absorbed_ack, 'A', "ACK of what was sent")                                     \
 	_(ABS_SLOWPATH, absorbed_slowpath, 'A', "handed to the slow path (NAK, RNR)")             \
+	_(ABS_CNP, absorbed_cnp, 'A', "CNP, whose report goes on to children")                    \
 	_(ABS_PENDING, absorbed_pending, 'A',                                                     \
 	  "result or partial sum left to the slow path: copies share bytes, or generic mode and " \
 	  "too short a frame")                                                                    \
@@ -57,11 +58,13 @@
 	_(ANS_NAK_FATAL, answered_nak_operation, 'W', "communicator has failed: NAK 63")          \
 	_(ANS_RNR, answered_rnr, 'W', "slot still in an older generation: RNR NAK")               \
 	_(ANS_ECHO, answered_echo, 'W', "echo request to the port's address: echo reply")         \
+	_(ANS_CNP, answered_cnp, 'W', "became a CNP to its sender, which slows down")             \
 	_(MC_RESULT, multicast_result, 'M', "last arriver became the result")                     \
 	_(MC_DOWN, multicast_from_parent, 'M', "result of the parent, passed on")                 \
 	_(UP_PARTIAL, partial_to_parent, 'M', "last arriver became the partial sum")              \
 	_(X_COPY, copies_sent, 'X', "copies of results and partial sums given to a port")         \
 	_(X_COPY_DROP, copies_dropped, 'X', "copies that could not be made")                      \
+	_(X_BECN, copies_with_becn, 'X', "copies of results that report congestion to a child")   \
 	_(X_SUM_BYTES, reduced_bytes, 'X',                                                        \
 	  "bytes of contributions that a result or a partial sum was made of")                    \
 	_(X_STEERED, steered, 'X', "packets given to the CPU of their communicator")              \

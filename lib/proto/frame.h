@@ -180,6 +180,12 @@ INC_INLINE void inc_put_bth(__u8 *at, __u8 opcode, __u8 flags, __u16 pkey, __u32
 	inc_put32(at + 8, inc_be32(ackreq_psn & (INC_BTH_ACKREQ | INC_PSN_MASK)));
 }
 
+/* Sets BECN in the BTH at `at`, by which a packet reports congestion to its receiver. */
+INC_INLINE void inc_put_becn(__u8 *at)
+{
+	at[4] |= INC_BTH_BECN;
+}
+
 INC_INLINE void inc_put_reth(__u8 *at, __be64 va, __be32 rkey, __be32 dmalen)
 {
 	INC_STORE(at, va);

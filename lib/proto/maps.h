@@ -19,7 +19,7 @@
 
 /* The layout of the maps, which pins have that outlive a daemon. Each change of a struct in this
  * file, of struct inc_xdp_end, or of what a descriptor means, makes the next number. */
-#define INC_ABI_VERSION 14
+#define INC_ABI_VERSION 15
 _Static_assert(INC_N_RC_END_FIELDS == 4,
 	       "a new field of an end makes the next INC_ABI_VERSION; then change this number");
 
@@ -158,10 +158,11 @@ struct inc_conn_cfg {
 
 /*
  * inc_conn_state[connection id]: the state of a connection. Writer: the XDP program that holds
- * busy, one at a time; the egress program writes data_cache, and the program that holds child 0
- * writes traffic_class and tag of the parent. User space fills it before the look-up entry exists.
- * After that user space writes `mac` only, by compare-and-exchange (inc_switch_found_peer()). Each
- * state has two cache lines of its own.
+ * busy, one at a time. The egress program writes data_cache and clears becn_due. The program that
+ * holds child 0 writes traffic_class and tag of the parent, and the one that holds the parent sets
+ * becn_due and cnp_due of the children. User space fills it before the look-up entry exists. After
+ * that user space writes `mac`, by compare-and-exchange (inc_switch_found_peer()), and clears
+ * becn_due. Each state has two cache lines of its own.
  */
 struct inc_conn_state {
 	/* number r of the next packet expected from the peer; all packets before it are stored */
@@ -195,15 +196,23 @@ struct inc_conn_state {
 	 * without a mark of congestion (inc_tos_mirrored()). For the parent it is that of the
 	 * packets of child 0, because the parent sends nothing before it has a partial sum. */
 	__u8 traffic_class;
-	__u8 rx_tos; /* TOS byte of the peer's last packet */
+	/* TOS byte of the peer's last packet without a mark of congestion, or what traffic_class
+	 * would be after one with a mark. So each packet with a mark differs from it. */
+	__u8 rx_tos;
 	/* tag of packets to the peer (frame.h), 0: they have none. Where the peer is in a VLAN, all
 	 * have one; otherwise those to a peer that sends priority tags */
 	__u16 tag;
 	__u16 rx_tag; /* tag of the peer's last packet */
-	__u8 resv0[2];
-	__u64 duplicates; /* number of packets received with r below rx_next */
-	/* number of NAKs sent to the peer; this counter and the next three are modulo 2^32 */
-	__u32 naks_sent;
+	/* Reports of congestion that are due to a child (inc_report()): the next result to it has
+	 * BECN; the next packet of it that needs no other answer becomes a CNP. */
+	__u8 becn_due;
+	__u8 cnp_due;
+	__u16 cnp_at; /* time of the last CNP to the peer, in units of INC_CNP_TIME_SHIFT */
+	__u16 cnps;   /* number of CNPs received from the peer, modulo 2^16 */
+	/* number of packets received with r below rx_next; this counter and the next four are modulo
+	 * 2^32 */
+	__u32 duplicates;
+	__u32 naks_sent; /* number of NAKs sent to the peer */
 	__u32 rnrs_sent;
 	__u32 naks_received;
 	/* number of ACKs received, even of those that acknowledge nothing new */
@@ -220,6 +229,11 @@ struct inc_conn_state {
 	__u32 busy;     /* 1: a program works on a packet of this connection */
 	__u32 hint_psn; /* PSN of the frame that had the address mac_hint, or INC_NO_PSN */
 };
+
+/* Times of CNPs are in units of 2^14 ns. A CNP is INC_CNP_PACE units later than the one before it,
+ * or more. As units are cut, the distance may be shorter by one of them, and is above 65 us. */
+#define INC_CNP_TIME_SHIFT 14
+#define INC_CNP_PACE       5
 
 enum inc_open_message {
 	INC_OPEN_NONE = 0,
@@ -357,6 +371,7 @@ struct inc_slot {
 
 #define INC_BUF_F_ACKREQ 0x1 /* the contribution requested an ACK, so its result does, too */
 #define INC_BUF_F_SE     0x2 /* the contribution had the solicited event bit */
+#define INC_BUF_F_BECN   0x4 /* in struct inc_mirror alone: the result reports congestion */
 #define INC_BUF_HDR      64
 #define INC_BUF_TAIL     128
 
@@ -545,7 +560,9 @@ INC_ASSERT_OFFSET(inc_conn_state, msn, 48);
 INC_ASSERT_OFFSET(inc_conn_state, ahead, 62);
 INC_ASSERT_OFFSET(inc_conn_state, traffic_class, 64);
 INC_ASSERT_OFFSET(inc_conn_state, tag, 66);
-INC_ASSERT_OFFSET(inc_conn_state, duplicates, 72);
+INC_ASSERT_OFFSET(inc_conn_state, becn_due, 70);
+INC_ASSERT_OFFSET(inc_conn_state, cnp_at, 72);
+INC_ASSERT_OFFSET(inc_conn_state, duplicates, 76);
 INC_ASSERT_OFFSET(inc_conn_state, mac, 104);
 INC_ASSERT_OFFSET(inc_conn_state, busy, 120);
 INC_ASSERT_SIZE(inc_comm_cfg, 128);

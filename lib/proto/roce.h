@@ -148,6 +148,7 @@ _Static_assert(sizeof(struct inc_aeth) == INC_AETH_LEN, "AETH is 4 bytes");
 #define INC_ECHO_QPN    0
 #define INC_ECHO_LEN    16
 #define INC_ECHO_IP_LEN (INC_IP_TO_BTH_LEN + INC_ECHO_LEN + INC_ICRC_LEN)
+#define INC_CNP_IP_LEN  (INC_IP_TO_BTH_LEN + INC_CNP_LEN + INC_ICRC_LEN)
 /* Most bytes that an IP packet has besides its payload, which is the case of a WRITE with an
  * immediate. */
 #define INC_MAX_OVERHEAD (INC_IP_TO_BTH_LEN + INC_RETH_LEN + INC_IMM_LEN + INC_ICRC_LEN)

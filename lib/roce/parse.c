@@ -29,6 +29,7 @@ int inc_roce_parse(const uint8_t *data, size_t size, struct inc_roce_packet *pkt
 	pkt->opcode = bth.opcode;
 	pkt->se = bth.se_m_pad_tver & INC_BTH_SE;
 	pkt->pkey = ntohs(bth.pkey);
+	pkt->becn = data[INC_BTH_MASKED_AT] & INC_BTH_BECN;
 	pkt->qpn = ntohl(bth.ecn_qpn) & INC_QPN_MASK;
 	word = ntohl(bth.ackreq_psn);
 	pkt->ackreq = word & INC_BTH_ACKREQ;

@@ -11,7 +11,8 @@
 struct inc_roce_packet {
 	uint8_t opcode;
 	bool ackreq;
-	bool se; /* the solicited event bit is set */
+	bool se;   /* the solicited event bit is set */
+	bool becn; /* the packet reports congestion on the way of its receiver's packets */
 	uint16_t pkey;
 	uint32_t qpn;
 	uint32_t psn;

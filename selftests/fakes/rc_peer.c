@@ -140,9 +140,10 @@ static uint8_t *put_head(const struct rc_peer *p, uint8_t *at, const struct rc_p
 		    inc_pad(packet->len) << INC_BTH_PAD_SHIFT | (packet->se ? INC_BTH_SE : 0),
 		    INC_PKEY_DEFAULT ^ packet->flip_pkey, p->channel_qpn ^ packet->flip_qpn,
 		    (packet->psn & INC_PSN_MASK) | (packet->ackreq ? INC_BTH_ACKREQ : 0));
+	if (p->becn || packet->opcode == INC_OP_CNP)
+		inc_put_becn(at);
 	at += INC_BTH_LEN;
 	if (packet->opcode == INC_OP_CNP) {
-		at[INC_BTH_MASKED_AT - INC_BTH_LEN] = INC_BTH_BECN;
 		memset(at, 0, INC_CNP_LEN);
 		at += INC_CNP_LEN;
 	}

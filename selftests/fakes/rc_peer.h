@@ -36,6 +36,7 @@ struct rc_peer {
 	uint8_t out[RC_PEER_BYTES];
 	size_t out_bytes, out_step;
 	unsigned int out_packets;
+	bool becn;        /* the packets that the peer sends report congestion */
 	uint8_t tos;      /* TOS byte of the packets that the peer sends */
 	uint8_t from_tos; /* TOS byte of the last packet that was received */
 };

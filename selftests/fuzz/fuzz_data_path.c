@@ -261,6 +261,8 @@ static void copies(struct both_switches *both, const struct frame *template,
 		ref_copy(both->cm, i, want->r, &f);
 		copy(both, template, both->cm->conn[i].cfg.ifindex,
 		     is_known(&both->cm->conn[i]) ? &f : NULL);
+		if (is_known(&both->cm->conn[i]))
+			ref_copied(&both->ref, both->cm, i);
 	}
 }
 

@@ -176,6 +176,30 @@ static void marked_results(void **state)
 	assert_true(inc_requester_window(w->tx) < window);
 }
 
+/* Results that report congestion make the window smaller, once in a round trip. The ICRC does not
+ * cover the report, so the results count. */
+static void results_with_becn(void **state)
+{
+	struct mirror_fixture *w = *state;
+	unsigned int r;
+
+	w->tx->to.tos = w->peer.tos = ECT;
+	post(w, 0, MIRROR_SLOTS);
+	expect_sent(w, 0, INC_WINDOW_FIRST);
+	w->peer.becn = true;
+	for (r = 0; r < INC_WINDOW_FIRST; r++)
+		give_result(w, r);
+	assert_int_equal(w->tx->figures.congested, INC_WINDOW_FIRST);
+	assert_int_equal(inc_requester_window(w->tx), INC_WINDOW_FIRST / 2);
+	w->peer.becn = false;
+	for (; r < MIRROR_SLOTS; r++) {
+		expect(w, DATA, &w->received[r]);
+		give_result(w, r);
+	}
+	assert_int_equal(w->ep->completed, MIRROR_SLOTS);
+	assert_true(inc_requester_window(w->tx) > INC_WINDOW_FIRST / 2);
+}
+
 /* A CNP with a wrong ICRC has no effect. A right one, and marks on results, have none where packets
  * cannot be marked. */
 static void cnps_without_marks(void **state)
@@ -422,6 +446,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(marked_results),
+		CASE(results_with_becn),
 		CASE(cnps_without_marks),
 		CASE(losses_and_the_window),
 		CASE(overtaken_nak),

@@ -542,6 +542,23 @@ static void gap_is_closed(void **state)
 	expect_one_ack(w, 3);
 }
 
+/* A peer whose packets have ECT may have used up a small congestion window. So the ACK that its
+ * result requests is sent at once, although the contribution has requested one, too. */
+static void small_window_is_acknowledged(void **state)
+{
+	struct fixture *w = *state;
+
+	collectives(w, 0, 3);
+	take_results(w, 0, 1);
+	expect_no_ack(w);
+	w->peer.tos = 2;
+	take_results(w, 1, 2);
+	expect_one_ack(w, 2);
+	w->received[2].ackreq = false;
+	take_results(w, 2, 3);
+	expect_no_ack(w);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -564,6 +581,7 @@ int main(void)
 		CASE(grouped_ack_is_lost),
 		CASE(explicit_ack_requests),
 		CASE(gap_is_closed),
+		CASE(small_window_is_acknowledged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -16,6 +16,9 @@
 #define NATIVE_PORTS  8
 #define NATIVE_CPUS   2
 
+/* How far the programs' clock advances whenever it is read. A CNP may follow another one then. */
+extern uint64_t native_step_ns;
+
 /* A communicator's device map. n is 0 if there is none. */
 struct native_ports {
 	uint32_t n, ifindex[INC_MAX_CHILDREN + 1];

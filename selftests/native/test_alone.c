@@ -112,6 +112,31 @@ static void unchecked(struct ref_comm *cm)
 	constants(true, false);
 }
 
+/* A device whose packets arrive with marks gets CNPs, but none too soon after another one. */
+static void paced_cnps(struct ref_comm *cm)
+{
+	struct unit_packet p = {.opcode = INC_OP_SEND_ONLY_IMM, .len = 32, .desc = CASE_DESC};
+	struct inc_conn_cfg *cfg = &t.maps.conn_cfg[cm->cfg.conn_base];
+	const uint64_t *counter = t.maps.counter, before = counter[INC_CTR_ANS_CNP];
+	uint8_t payload[INC_MAX_PAYLOAD];
+	struct native_out out;
+	struct frame_spec s;
+	struct frame f;
+
+	cfg->peer.kind = INC_ENDPOINT_VERBS;
+	for (p.r = 1; p.r < 7; p.r++) {
+		unit_data_spec(cm, 0, &p, &s, payload);
+		s.tos = 0x6b;
+		frame_build(&f, &s);
+		/* two times of 65 us each fit here; one CNP is due when the time is over */
+		native_step_ns = p.r == 1 ? 1 << 20 : 30000;
+		native_switch(&t.maps, cfg->ifindex, f.data, f.len, &out);
+	}
+	check("cnps_are_paced", counter[INC_CTR_ANS_CNP] == before + 2);
+	cfg->peer.kind = INC_ENDPOINT_SOFT;
+	native_step_ns = 1 << 20;
+}
+
 /* A communicator has a CPU: which packets go there, and which CPU counts them as handled. */
 static void steering(struct ref_comm *cm)
 {
@@ -184,6 +209,7 @@ int main(void)
 		queues(cm);
 		unchecked(cm);
 		steering(cm);
+		paced_cnps(cm);
 	}
 	native_twin_close(&t);
 	unit_stop(&u);

@@ -160,14 +160,16 @@ static void close_worker(struct fixture *w)
 	inc_os = inc_os_kernel;
 }
 
-/* Child i sends its message number `number`, which has so many packets. The immediate makes the
- * last packet as long as the others. */
-static void give(struct fixture *w, uint32_t i, unsigned int number, unsigned int packets)
+/* Child i sends the first `sent` packets of its message number `number`, which has so many packets.
+ * The immediate makes the last packet as long as the others. ask: the last packet that is sent
+ * requests an ACK. */
+static void give_part(struct fixture *w, uint32_t i, unsigned int number, unsigned int packets,
+		      unsigned int sent, bool ask)
 {
 	static const uint8_t data[PAYLOAD];
 	unsigned int p;
 
-	for (p = 0; p < packets; p++) {
+	for (p = 0; p < sent; p++) {
 		const bool first = !p, last = p + 1 == packets;
 
 		assert_true(rc_peer_append(
@@ -177,11 +179,17 @@ static void give(struct fixture *w, uint32_t i, unsigned int number, unsigned in
 						      : last        ? INC_OP_SEND_LAST_IMM
 								    : INC_OP_SEND_MIDDLE,
 					    .psn = PEER_PSN + number * packets + p,
+					    .ackreq = ask && p + 1 == sent,
 					    .imm = SUM,
 					    .payload = data,
 					    .len = last ? PAYLOAD - 4 : PAYLOAD}));
 	}
 	rc_peer_transmit(&w->peer[i]);
+}
+
+static void give(struct fixture *w, uint32_t i, unsigned int number, unsigned int packets)
+{
+	give_part(w, i, number, packets, packets, false);
 }
 
 static void give_all(struct fixture *w, unsigned int number, unsigned int packets)
@@ -330,6 +338,33 @@ static void mirrored_classes(void **state)
 	close_worker(&w);
 }
 
+/* A child whose packets have ECT may have used up a small congestion window in the middle of a
+ * message. So the ACK that it requests is sent in the same turn. Others get it later. */
+static void small_windows(void **state)
+{
+	struct inc_roce_packet pkt;
+	struct fixture w;
+	uint32_t i;
+
+	open_worker(&w);
+	add(&w);
+	for (i = 0; i < CHILDREN; i++) {
+		w.peer[i].tos = i & 1 ? 2 : 0;
+		give_part(&w, i, 0, PACKETS, 2, !(i & 2));
+	}
+	turn(&w);
+	for (i = 0; i < CHILDREN; i++) {
+		const bool at_once = (i & 3) == 1;
+
+		assert_int_equal(rc_peer_receive(&w.peer[i], &pkt, 0), at_once);
+		if (!at_once)
+			continue;
+		assert_int_equal(pkt.opcode, INC_OP_ACK);
+		assert_int_equal(pkt.psn, PEER_PSN + 1);
+	}
+	close_worker(&w);
+}
+
 /* The kernel refuses what goes to one child. The others have their results in the same turn, and
  * the child's channel goes on. */
 static void unreachable(void **state)
@@ -449,6 +484,7 @@ int main(void)
 		cmocka_unit_test(cannot_segment),  cmocka_unit_test(addresses),
 		cmocka_unit_test(foreign_address), cmocka_unit_test(port_in_use),
 		cmocka_unit_test(traffic_classes), cmocka_unit_test(mirrored_classes),
+		cmocka_unit_test(small_windows),
 	};
 
 	return cmocka_run_group_tests_name("soft ports", tests, NULL, NULL);

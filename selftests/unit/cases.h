@@ -27,8 +27,9 @@ extern const struct unit_case cases_types[];  /* operators, types, byte orders, 
 extern const struct unit_case cases_tree[];   /* switches below the root of a tree */
 /* bounds, carries, map entries that contradict each other */
 extern const struct unit_case cases_edges[];
-extern const struct unit_case cases_echo[]; /* echo requests */
-extern const struct unit_case cases_tag[];  /* VLANs and priority tags */
+extern const struct unit_case cases_echo[];  /* echo requests */
+extern const struct unit_case cases_tag[];   /* VLANs and priority tags */
+extern const struct unit_case cases_marks[]; /* marks of congestion, and CNPs */
 
 /* Run all cases, or those of a list, and report each. how: a suffix for the names of the cases. */
 void cases_run_all(struct unit *u, const char *how);

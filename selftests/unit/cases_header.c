@@ -158,7 +158,10 @@ static int opcodes(struct unit *u)
 				frame_build(&f, &s);
 				ready(u, cm, &k);
 				RUN(run0(u, cm, &f));
-				if (frame_ext_len(op) < 0)
+				/* a CNP has another length */
+				if (op == INC_OP_CNP)
+					RUN(case_expect(u, INC_CTR_DROP_LENGTH));
+				else if (frame_ext_len(op) < 0)
 					RUN(case_expect(u, INC_CTR_DROP_OPCODE));
 			}
 		}

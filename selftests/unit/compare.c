@@ -183,6 +183,9 @@ int compare_comm(struct unit *u, const struct ref_comm *cm)
 		DIFF("child", i, h, w, traffic_class);
 		DIFF("child", i, h, w, tag);
 		DIFF("child", i, h, w, rx_tag);
+		DIFF("child", i, h, w, becn_due);
+		DIFF("child", i, h, w, cnp_due);
+		DIFF("child", i, h, w, cnps);
 	}
 	return 0;
 }

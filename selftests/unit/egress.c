@@ -92,7 +92,7 @@ static bool is_known(const struct ref_conn *c)
 
 int egress_copies(struct unit *u)
 {
-	const struct ref_comm *cm = u->want.comm;
+	struct ref_comm *cm = u->want.comm;
 	uint32_t c, verdict, ifindex, same = 0;
 	unsigned long long r = u->want.r;
 	struct frame have, want;
@@ -125,6 +125,7 @@ int egress_copies(struct unit *u)
 			snprintf(u->why, sizeof(u->why), "%s: UDP checksum", what);
 			return -1;
 		}
+		ref_copied(&u->ref, cm, c);
 		u->ref.counter[INC_CTR_X_COPY]++;
 		u->copies++;
 	}

@@ -58,6 +58,36 @@ void ref_comm_remove(struct ref_switch *sw, uint32_t index)
 	sw->comm[index] = NULL;
 }
 
+struct ref_conn *ref_find(const struct ref_switch *sw, uint32_t saddr, uint32_t daddr, uint32_t qpn,
+			  struct ref_out *out)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < REF_MAX_COMMS; i++) {
+		struct ref_comm *cm = sw->comm[i];
+
+		for (k = 0; cm && k < cm->cfg.children + cm->up; k++) {
+			const struct inc_conn_cfg *cfg = &cm->conn[k].cfg;
+
+			if (cfg->peer.ip != saddr || cfg->own.ip != daddr || cfg->own.qpn != qpn)
+				continue;
+			out->comm = cm;
+			out->child = k;
+			return &cm->conn[k];
+		}
+	}
+	return NULL;
+}
+
+bool ref_intact(const struct frame *f)
+{
+	const uint8_t *ip = f->data + FRAME_IP, *end;
+	uint32_t len = get16(ip + 2) - INC_ICRC_LEN, icrc = frame_icrc(ip, len);
+
+	end = ip + len;
+	return icrc == ((uint32_t)end[3] << 24 | end[2] << 16 | end[1] << 8 | end[0]);
+}
+
 bool ref_is_only(uint8_t op)
 {
 	return op == INC_OP_SEND_ONLY || op == INC_OP_SEND_ONLY_IMM || op == INC_OP_WRITE_ONLY ||
@@ -115,6 +145,26 @@ void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn)
 	}
 }
 
+void ref_report(struct ref_comm *cm, uint32_t child)
+{
+	const bool from_parent = child == cm->cfg.children;
+	uint32_t i, last = from_parent ? cm->cfg.children - 1 : child;
+
+	for (i = from_parent ? 0 : child; i <= last; i++)
+		if (cm->conn[i].cfg.peer.kind == INC_ENDPOINT_VERBS)
+			cm->conn[i].state.cnp_due = 1;
+		else
+			cm->conn[i].state.becn_due = 1;
+}
+
+void ref_copied(struct ref_switch *sw, struct ref_comm *cm, uint32_t child)
+{
+	struct inc_conn_state *st = &cm->conn[child].state;
+
+	sw->counter[INC_CTR_X_BECN] += st->becn_due;
+	st->becn_due = 0;
+}
+
 void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip)
 {
 	struct ref_conn *parent = &cm->conn[cm->cfg.children], *c = &cm->conn[child];
@@ -124,22 +174,15 @@ void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip)
 
 	if (frame_sum16(ip, INC_IP_LEN, 0) != 0xffff)
 		return;
-	c->state.rx_tos = ip[1];
+	c->state.rx_tos = class;
+	if ((ip[1] & 3) == 3)
+		ref_report(cm, child);
 	if (child == cm->cfg.children)
 		return;
 	if (!(c->cfg.flags & INC_CONN_F_CLASS))
 		c->state.traffic_class = class;
 	if (cm->up && child == 0 && !(parent->cfg.flags & INC_CONN_F_CLASS))
 		parent->state.traffic_class = class;
-}
-
-bool ref_intact(const struct frame *in)
-{
-	const uint8_t *ip = in->data + FRAME_IP, *end;
-	uint32_t len = get16(ip + 2) - INC_ICRC_LEN, icrc = frame_icrc(ip, len);
-
-	end = ip + len;
-	return icrc == ((uint32_t)end[3] << 24 | end[2] << 16 | end[1] << 8 | end[0]);
 }
 
 bool ref_has_two_tags(const struct frame *in)
@@ -340,8 +383,7 @@ bool ref_owed(const struct ref_comm *cm, uint64_t r, uint32_t len)
 	return len == partial->len;
 }
 
-/* Fills in the fields that are the same in all frames to a peer. */
-static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s)
+void ref_peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s)
 {
 	*s = (struct frame_spec){
 		.saddr = c->cfg.own.ip,
@@ -351,7 +393,6 @@ static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s
 		.tos = c->state.traffic_class,
 		.ttl = 64,
 		.df = true,
-		.udp_csum = c->cfg.flags & INC_CONN_F_UDP_CSUM,
 		.bth_flags = INC_BTH_M,
 		.pkey = c->cfg.pkey,
 		.qpn = c->cfg.peer.qpn,
@@ -359,6 +400,25 @@ static void peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s
 	};
 	memcpy(s->dst_mac, ref_peer_mac(c), 6);
 	memcpy(s->src_mac, c->cfg.own_mac, 6);
+}
+
+bool ref_take_cnp(struct ref_conn *c, struct frame *out)
+{
+	static const uint8_t zeros[16];
+	struct frame_spec s;
+
+	if (!c->state.cnp_due || c->cnp_early || (!c->state.mac.known && !c->state.mac_hint.known))
+		return false;
+	c->state.cnp_due = 0;
+	ref_peer_spec(c, 0, &s);
+	s.opcode = INC_OP_CNP;
+	s.resv8a = 0x40;
+	s.psn = 0;
+	s.payload = zeros;
+	s.len = sizeof(zeros);
+	frame_build(out, &s);
+	ref_tag(c, out);
+	return true;
 }
 
 /* Whether the switch has a connection with this own address. */
@@ -423,7 +483,8 @@ void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out)
 	const struct inc_buf *sum = ref_result(cm, r);
 	struct frame_spec s;
 
-	peer_spec(&cm->conn[cm->cfg.children], r, &s);
+	ref_peer_spec(&cm->conn[cm->cfg.children], r, &s);
+	s.udp_csum = cm->conn[cm->cfg.children].cfg.flags & INC_CONN_F_UDP_CSUM;
 	s.opcode = INC_OP_SEND_ONLY_IMM;
 	s.ack_byte = sum->flags & INC_BUF_F_ACKREQ ? 0x80 : 0;
 	if (cm->cfg.flags & INC_COMM_F_NET_ORDER)
@@ -443,8 +504,10 @@ void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct fram
 		cm->up ? ref_contrib(cm, cm->cfg.children, r) : ref_result(cm, r);
 	struct frame_spec s;
 
-	peer_spec(&cm->conn[child], r, &s);
+	ref_peer_spec(&cm->conn[child], r, &s);
+	s.udp_csum = cm->conn[child].cfg.flags & INC_CONN_F_UDP_CSUM;
 	s.opcode = b->opcode;
+	s.resv8a = cm->conn[child].state.becn_due ? 0x40 : 0;
 	s.bth_flags |= b->flags & INC_BUF_F_SE ? INC_BTH_SE : 0;
 	s.ack_byte = b->flags & INC_BUF_F_ACKREQ ? 0x80 : 0;
 	s.va = be64toh(b->va);

@@ -20,6 +20,7 @@ struct walk {
 	bool ackreq;
 	bool solicited;
 	uint32_t pad;
+	const uint8_t *bth;
 	const uint8_t *ext;
 	const uint8_t *payload;
 	uint32_t len;
@@ -66,38 +67,35 @@ static bool reorders(const struct walk *w)
 	return w->cm->cfg.flags & INC_COMM_F_REORDER;
 }
 
+/* Sends the frame back to its sender as a CNP that is due, if nothing else is made of it. */
+static void become_cnp(struct walk *w)
+{
+	if (w->out->verdict != XDP_DROP || !inc_counter_is(w->out->counter, 'A') ||
+	    !ref_take_cnp(w->c, &w->out->frame))
+		return;
+	w->sw->counter[w->out->counter]--;
+	end(w, XDP_TX, INC_CTR_ANS_CNP);
+}
+
 /* Sends the frame back to its sender as an acknowledgement with this syndrome. */
 static void answer_msn(struct walk *w, enum inc_counter_id counter, uint32_t psn, uint8_t syndrome,
 		       uint32_t msn, bool ackreq)
 {
-	const struct inc_conn_cfg *cfg = &w->c->cfg;
-	struct frame_spec s = {
-		.saddr = cfg->own.ip,
-		.daddr = cfg->peer.ip,
-		.sport = cfg->own.udp_port,
-		.dport = cfg->peer.udp_port,
-		.tos = w->c->state.traffic_class,
-		.ttl = 64,
-		.df = true,
-		.opcode = INC_OP_ACK,
-		.bth_flags = INC_BTH_M,
-		.pkey = cfg->pkey,
-		.qpn = cfg->peer.qpn,
-		.psn = psn & INC_PSN_MASK,
-		.syndrome = syndrome,
-		.ack_byte = ackreq ? 0x80 : 0,
-		.msn = msn,
-	};
+	struct frame_spec s;
 
 	if (!w->c->state.mac.known && !w->c->state.mac_hint.known) {
 		end(w, XDP_DROP, INC_CTR_DROP_NO_MAC);
 		return;
 	}
-	memcpy(s.dst_mac, ref_peer_mac(w->c), 6);
+	ref_peer_spec(w->c, 0, &s);
+	s.opcode = INC_OP_ACK;
+	s.psn = psn & INC_PSN_MASK;
+	s.syndrome = syndrome;
+	s.ack_byte = ackreq ? 0x80 : 0;
+	s.msn = msn;
 	if (counter == INC_CTR_ANS_DUPLICATE && !(w->in->data[6] & 1) &&
-	    !(cfg->flags & INC_CONN_F_FIXED_MAC))
+	    !(w->c->cfg.flags & INC_CONN_F_FIXED_MAC))
 		memcpy(s.dst_mac, w->in->data + 6, 6);
-	memcpy(s.src_mac, cfg->own_mac, 6);
 	frame_build(&w->out->frame, &s);
 	ref_tag(w->c, &w->out->frame);
 	end(w, XDP_TX, counter);
@@ -281,6 +279,8 @@ static void from_parent(struct walk *w)
 		invalid(w);
 		return;
 	}
+	if (w->bth[4] & 0x40)
+		ref_report(cm, cm->cfg.children);
 	memset(b, 0, sizeof(*b));
 	b->r = r;
 	b->len = w->len;
@@ -483,24 +483,16 @@ static void acknowledgement(struct walk *w)
 		end(w, XDP_DROP, INC_CTR_DROP_NO_SLOWPATH);
 }
 
-static struct ref_conn *find(struct walk *w, uint32_t saddr, uint32_t daddr, uint32_t qpn)
+/* Processes a CNP, by which a peer asks the switch to send less. */
+static void congestion(struct walk *w)
 {
-	uint32_t i, k;
-
-	for (i = 0; i < REF_MAX_COMMS; i++) {
-		struct ref_comm *cm = w->sw->comm[i];
-
-		for (k = 0; cm && k < cm->cfg.children + cm->up; k++) {
-			const struct inc_conn_cfg *cfg = &cm->conn[k].cfg;
-
-			if (cfg->peer.ip != saddr || cfg->own.ip != daddr || cfg->own.qpn != qpn)
-				continue;
-			w->cm = w->out->comm = cm;
-			w->out->child = k;
-			return &cm->conn[k];
-		}
+	if (w->c->state.error || w->cm->state.error) {
+		end(w, XDP_DROP, INC_CTR_DROP_CONN_ERROR);
+		return;
 	}
-	return NULL;
+	w->c->state.cnps++;
+	ref_report(w->cm, w->out->child);
+	end(w, XDP_DROP, INC_CTR_ABS_CNP);
 }
 
 /* Ends a frame that belongs to no connection on the counter why, unless ref_stranger() has another
@@ -536,7 +528,8 @@ static bool headers(struct walk *w, uint32_t ifindex)
 		return end(w, XDP_DROP, INC_CTR_DROP_LENGTH), false;
 	memcpy(&saddr, ip + 12, 4);
 	memcpy(&daddr, ip + 16, 4);
-	w->c = find(w, saddr, daddr, get24(bth + 5));
+	w->c = ref_find(w->sw, saddr, daddr, get24(bth + 5), w->out);
+	w->cm = w->out->comm;
 	if (!w->c)
 		return pass(w, ifindex, INC_CTR_PASS_NO_CONN), false;
 	if (w->c->cfg.ifindex != ifindex)
@@ -546,10 +539,13 @@ static bool headers(struct walk *w, uint32_t ifindex)
 	if (bth[1] & INC_BTH_TVER_MASK)
 		return end(w, XDP_DROP, INC_CTR_DROP_TVER), false;
 	w->opcode = bth[0];
-	ext = frame_ext_len(w->opcode);
+	w->bth = bth;
+	w->pad = bth[1] >> 4 & 3;
+	ext = w->opcode == INC_OP_CNP ? 16 : frame_ext_len(w->opcode);
 	if (ext < 0)
 		return end(w, XDP_DROP, INC_CTR_DROP_OPCODE), false;
-	w->pad = bth[1] >> 4 & 3;
+	if (w->opcode == INC_OP_CNP && (total != 60 || w->pad))
+		return end(w, XDP_DROP, INC_CTR_DROP_LENGTH), false;
 	body = INC_IP_LEN + INC_UDP_LEN + INC_BTH_LEN + ext;
 	if (total < body + w->pad + INC_ICRC_LEN)
 		return end(w, XDP_DROP, INC_CTR_DROP_TRUNCATED), false;
@@ -589,11 +585,16 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex, 
 		end(&w, XDP_DROP, INC_CTR_DROP_ICRC);
 		return;
 	}
-	ref_learn_mac(w.c, w.in->data + 6, w.psn);
-	ref_learn_class(w.cm, w.out->child, w.in->data + FRAME_IP);
-	ref_learn_tag(w.cm, w.out->child, w.tag);
-	if (w.opcode == INC_OP_ACK)
-		acknowledgement(&w);
-	else
-		data(&w);
+	if (w.opcode == INC_OP_CNP) {
+		congestion(&w);
+	} else {
+		ref_learn_mac(w.c, w.in->data + 6, w.psn);
+		ref_learn_class(w.cm, w.out->child, w.in->data + FRAME_IP);
+		ref_learn_tag(w.cm, w.out->child, w.tag);
+		if (w.opcode == INC_OP_ACK)
+			acknowledgement(&w);
+		else
+			data(&w);
+	}
+	become_cnp(&w);
 }

@@ -23,6 +23,7 @@ struct ref_conn {
 	struct inc_conn_cfg cfg;
 	struct inc_ranks ranks;      /* the ranks that are reached by the connection */
 	struct inc_conn_state state; /* state of the connection; its caches of headers stay 0 */
+	bool cnp_early; /* a CNP would follow too soon after the one before; set by the test */
 };
 
 struct ref_comm {
@@ -81,6 +82,10 @@ void ref_input(struct ref_switch *sw, const struct frame *in, uint32_t ifindex,
  * result's row must still hold chunk r. */
 void ref_copy(const struct ref_comm *cm, uint32_t child, uint64_t r, struct frame *out);
 
+/* Called when the copy of a result was made for this child, because it has taken a report with
+ * it. */
+void ref_copied(struct ref_switch *sw, struct ref_comm *cm, uint32_t child);
+
 /* Builds the frame that carries partial sum r to the parent. */
 void ref_partial(const struct ref_comm *cm, uint64_t r, struct frame *out);
 
@@ -99,8 +104,15 @@ uint16_t ref_strip(const struct frame *in, struct frame *plain);
 enum inc_counter_id ref_stranger(const struct ref_switch *sw, const struct frame *in,
 				 uint32_t ifindex, uint16_t vlan, enum inc_counter_id why,
 				 struct frame *reply);
-bool ref_intact(const struct frame *in); /* whether the packet's ICRC is right */
 bool ref_is_only(uint8_t opcode);
+/* Finds the connection of a packet, and stores its communicator and child in *out. */
+struct ref_conn *ref_find(const struct ref_switch *sw, uint32_t saddr, uint32_t daddr, uint32_t qpn,
+			  struct ref_out *out);
+bool ref_intact(const struct frame *f); /* whether the packet's ICRC is right */
+/* Fills in the fields that are the same in all frames to a peer, and the PSN of packet r. */
+void ref_peer_spec(const struct ref_conn *c, uint64_t r, struct frame_spec *s);
+/* Builds the CNP that is due to a peer. Returns false if none is, or if it may not be sent yet. */
+bool ref_take_cnp(struct ref_conn *c, struct frame *out);
 const uint8_t *ref_peer_mac(const struct ref_conn *c);
 void ref_learn_mac(struct ref_conn *c, const uint8_t *source, uint32_t psn);
 /* Learns the class of packets to a child, or to the parent, from the IP header of the child's
@@ -110,6 +122,8 @@ void ref_learn_class(struct ref_comm *cm, uint32_t child, const uint8_t *ip);
 void ref_learn_tag(struct ref_comm *cm, uint32_t child, uint16_t tag);
 /* Tags a frame for the peer of a connection, if frames to it have a tag. */
 void ref_tag(const struct ref_conn *c, struct frame *f);
+/* Reports congestion between the switch and a child, or the parent, to those who send less then. */
+void ref_report(struct ref_comm *cm, uint32_t child);
 /* Has the switch contribution r of the child, which may be ahead of a gap? */
 bool ref_has(const struct ref_comm *cm, uint32_t child, uint64_t r);
 /* Passes over the packets behind a gap that has just been closed, if they were kept. */

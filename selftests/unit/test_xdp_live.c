@@ -137,7 +137,7 @@ static int expect_frame(struct live *l, int fd, const char *what, const struct f
 
 static int expect_copies(struct live *l)
 {
-	const struct ref_comm *cm = l->u.want.comm;
+	struct ref_comm *cm = l->u.want.comm;
 	struct frame want;
 	char what[64];
 	uint32_t c;
@@ -147,6 +147,7 @@ static int expect_copies(struct live *l)
 		snprintf(what, sizeof(what), "copy of result %llu for child %u",
 			 (unsigned long long)l->u.want.r, c);
 		RUN(expect_frame(l, l->far[port_of(l, cm->conn[c].cfg.ifindex)], what, &want));
+		ref_copied(&l->u.ref, cm, c);
 		l->u.ref.counter[INC_CTR_X_COPY]++;
 		l->u.copies++;
 	}

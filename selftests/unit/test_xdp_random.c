@@ -58,6 +58,8 @@ static void coverage(const struct unit *u)
 		    id == INC_CTR_DROP_BUSY || id == INC_CTR_DROP_NO_MAC ||
 		    /* no communicator has a CPU here (test_xdp_cases) */
 		    id == INC_CTR_DROP_QUEUE_FULL || id == INC_CTR_X_STEERED ||
+		    /* no peer sends CNPs or is an RDMA device (test_xdp_cases) */
+		    id == INC_CTR_ABS_CNP || id == INC_CTR_ANS_CNP ||
 		    /* no port has an address here (test_xdp_cases) */
 		    id == INC_CTR_ANS_ECHO)
 			continue;

@@ -66,6 +66,8 @@ size_t inc_frame_result(uint8_t *frame, const struct inc_conn_cfg *cfg, union in
 	inc_put_peer_headers(frame, cfg, peer, tos, ip_len, m->opcode, bth_flags,
 			     (psn & INC_PSN_MASK) |
 				     (m->flags & INC_BUF_F_ACKREQ ? INC_BTH_ACKREQ : 0));
+	if (m->flags & INC_BUF_F_BECN)
+		inc_put_becn(p - INC_BTH_LEN);
 	if (inc_roce_has_reth(m->opcode)) {
 		inc_put_reth(p, m->va, m->rkey, m->dmalen);
 		p += INC_RETH_LEN;

@@ -15,8 +15,10 @@
 #include "lib/roce/wire.h"
 #include "userspace/xdp/slowpath_priv.h"
 
-/* limit of the packets of a burst, counted from the last acknowledged packet on */
-#define BURST 64
+/* limit of the packets of a burst, counted from the last acknowledged packet on; and how often CNPs
+ * of the peer may halve it */
+#define BURST        64
+#define BURST_HALVES 5
 /* number of NAKs without progress that are answered by a burst each; the timer retransmits after
  * that */
 #define FREE_NAKS 3
@@ -91,6 +93,8 @@ int sp_send(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t
 	frame = inc_xsk_tx_frame(xsk);
 	if (!frame)
 		return -EAGAIN;
+	if (inc_switch_take_becn(sp->sw, cm->conn[peer].id))
+		m.flags |= INC_BUF_F_BECN;
 	bytes = inc_frame_result(frame, cfg, mac, st.traffic_class, &m, cfg->own.psn + (uint32_t)r,
 				 payload, len);
 	inc_xsk_tx_put(xsk, frame, inc_frame_tag(frame, bytes, st.tag));
@@ -195,6 +199,7 @@ static void advance(const struct sp_comm *cm, struct sp_conn *c, uint64_t acked,
 	c->acked = acked;
 	c->progress_at_ns = now;
 	c->asked = 0;
+	c->halved -= c->halved > 0;
 	if (c->phase == SP_CONN_UNRESPONSIVE)
 		sp_conn_go(cm, c, SP_CONN_WELL);
 	inc_rto_heard(&c->rto);
@@ -230,12 +235,26 @@ void sp_probe(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64
 		sent_again(c, now);
 }
 
-/* Retransmits packets from resend_next to resend_end, but at most BURST beyond the last
+/* Counts the CNPs of a peer. Each tick with a CNP halves the bursts to the peer, and each
+ * acknowledgement of further packets doubles them. */
+static void see_cnps(struct sp_conn *c, uint16_t cnps)
+{
+	if (c->cnps != cnps && c->halved < BURST_HALVES)
+		c->halved++;
+	c->cnps = cnps;
+}
+
+static unsigned int burst_of(const struct sp_conn *c)
+{
+	return BURST >> c->halved;
+}
+
+/* Retransmits packets from resend_next to resend_end, but at most a burst beyond the last
  * acknowledged one. */
 static void send_burst(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, uint64_t now)
 {
 	struct sp_conn *c = &cm->conn[peer];
-	uint64_t limit = c->acked + BURST;
+	uint64_t limit = c->acked + burst_of(c);
 	int ret;
 
 	if (limit > c->resend_end)
@@ -357,8 +376,8 @@ void sp_serve_gap(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, in
 	if (from < (int64_t)c->acked)
 		from = c->acked;
 	/* a longer gap is cut here, because the peer names the rest in another NAK */
-	if (end > from + BURST)
-		end = from + BURST;
+	if (end > from + burst_of(c))
+		end = from + burst_of(c);
 	if (from >= end || (from == (int64_t)c->acked && !may_serve(c)))
 		return;
 	c->probe_end = 0;
@@ -411,6 +430,7 @@ bool sp_conn_tick(struct inc_slowpath *sp, struct sp_comm *cm, uint32_t peer, ui
 	 * smaller one */
 	sent = sent_end(sp, cm, peer);
 	take_progress(cm, c, acked, sent, now);
+	see_cnps(c, st.cnps);
 	sp_watch_delivery(sp, cm, peer, &st, sent, now);
 	if (sent <= c->acked) {
 		c->outstanding = false;

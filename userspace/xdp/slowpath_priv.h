@@ -93,6 +93,10 @@ struct sp_conn {
 	 * first NAKs after progress */
 	struct inc_rto rto;
 	unsigned int asked; /* number of NAKs and RNR NAKs since the last progress */
+	/* Bursts are that many times halved, because the peer has sent CNPs; and the number of its
+	 * CNPs that were counted. */
+	unsigned int halved;
+	uint16_t cnps;
 	struct sp_stale_nak stale_nak;
 	uint64_t resent_end; /* one past the last packet that was retransmitted */
 	uint64_t clean; /* number of packets that were acknowledged after they were sent once */
