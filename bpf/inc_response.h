@@ -4,6 +4,7 @@
 #ifndef INC_RESPONSE_H
 #define INC_RESPONSE_H
 
+#include "lib/proto/counters.h"
 #include "bpf/inc_answer.h"
 #include "bpf/inc_contribute.h"
 #include "bpf/inc_maps.h"

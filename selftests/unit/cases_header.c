@@ -158,9 +158,11 @@ static int opcodes(struct unit *u)
 				frame_build(&f, &s);
 				ready(u, cm, &k);
 				RUN(run0(u, cm, &f));
-				/* a CNP has another length */
+				/* a CNP has no other length */
 				if (op == INC_OP_CNP)
-					RUN(case_expect(u, INC_CTR_DROP_LENGTH));
+					RUN(case_expect(u, lens[i] == INC_CNP_LEN
+								   ? INC_CTR_ABS_CNP
+								   : INC_CTR_DROP_LENGTH));
 				else if (frame_ext_len(op) < 0)
 					RUN(case_expect(u, INC_CTR_DROP_OPCODE));
 			}
