@@ -190,11 +190,13 @@ static bool result_is_due(const struct soft_channel *ch)
 bool inc_soft_mirror_holds(const struct soft_channel *ch, uint64_t limit)
 {
 	const struct inc_requester *q = &ch->tx;
-	const uint64_t window = inc_requester_window(q);
+	const uint64_t half = (inc_requester_window(q) + 1) / 2;
 	uint64_t few = ch->mirror->hold_packets;
 
-	if (window < q->slots && few > (window + 1) / 2)
-		few = (window + 1) / 2;
+	if (few > inc_requester_burst(q))
+		few = inc_requester_burst(q);
+	if (few > half)
+		few = half;
 	/* Whether flush() waits until more packets may be sent. It waits if too few may be sent now
 	 * to be worth a system call, and results are still to come, which will open the window
 	 * further. Half of a congestion window is enough. */

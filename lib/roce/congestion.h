@@ -10,6 +10,11 @@
  * once. The first mark halves it. Later ones take half of the part of all rounds that had a mark,
  * so they take little while they are rare. A lost packet halves it. It grows by a packet in each
  * round, and before the first mark or loss it doubles.
+ *
+ * Acknowledgements may come many at a time, because the process has waited for a CPU. All packets
+ * that they allow would fill a short queue before any mark could be reported. So at most a quarter
+ * of the window, or INC_BURST_LEAST packets, follow acknowledgements that come within a quarter of
+ * a round trip. Later ones allow the rest.
  */
 #ifndef INC_ROCE_CONGESTION_H
 #define INC_ROCE_CONGESTION_H
@@ -25,6 +30,7 @@
 #define INC_WINDOW_FIRST 16 /* packets under way at first */
 #define INC_WINDOW_LEAST 2  /* packets that may always be under way */
 #define INC_WINDOW_UNIT  65536
+#define INC_BURST_LEAST  48 /* packets that may always be sent at a time */
 #define INC_SHARE_ONE    1024
 #define INC_SHARE_WEIGHT 16 /* a round counts for so much of the share of rounds with marks */
 
@@ -32,13 +38,17 @@ struct inc_congestion {
 	uint32_t window;    /* limit of the packets under way, in parts of INC_WINDOW_UNIT */
 	uint32_t share;     /* share of the rounds with a mark, of INC_SHARE_ONE */
 	uint64_t round_end; /* the round ends when the peer has all packets before this one */
-	bool marked;        /* the present round has had a mark */
-	bool steady;        /* there was a mark or a loss, so the window does not double any more */
+	/* packets before this one may be sent before the peer acknowledges more; set at this time
+	 */
+	uint64_t burst_end, burst_at_ns;
+	bool marked; /* the present round has had a mark */
+	bool steady; /* there was a mark or a loss, so the window does not double any more */
 };
 
 static inline void inc_congestion_init(struct inc_congestion *c)
 {
 	*c = (struct inc_congestion){.window = INC_WINDOW_FIRST * INC_WINDOW_UNIT,
+				     .burst_end = INC_BURST_LEAST,
 				     .share = INC_SHARE_ONE};
 }
 
@@ -46,6 +56,26 @@ static inline void inc_congestion_init(struct inc_congestion *c)
 static inline uint64_t inc_congestion_window(const struct inc_congestion *c)
 {
 	return c->window / INC_WINDOW_UNIT;
+}
+
+/* The limit of the packets that are sent at a time. */
+static inline uint64_t inc_congestion_burst(const struct inc_congestion *c)
+{
+	const uint64_t part = inc_congestion_window(c) / 4;
+
+	return part > INC_BURST_LEAST ? part : INC_BURST_LEAST;
+}
+
+/* Called when the peer has acknowledged more: allows the next burst, unless the last one was
+ * allowed less than a quarter of a round trip ago. If no packet is under way, no further
+ * acknowledgement would come, so the burst is allowed. next: the next packet to send. */
+static inline void inc_congestion_allow(struct inc_congestion *c, uint64_t next, bool under_way,
+					uint64_t srtt_ns, uint64_t now_ns)
+{
+	if (under_way && now_ns - c->burst_at_ns < srtt_ns / 4)
+		return;
+	c->burst_end = next + inc_congestion_burst(c);
+	c->burst_at_ns = now_ns;
 }
 
 /* Ends a round. high: all packets before this one were sent. */

@@ -19,8 +19,8 @@ uint64_t inc_requester_limit(const struct inc_requester *q)
 
 	if (q->burst && limit > q->acked + q->burst)
 		limit = q->acked + q->burst;
-	if (limit > q->acked + inc_requester_window(q))
-		limit = q->acked + inc_requester_window(q);
+	if (limit > inc_requester_allowed(q))
+		limit = inc_requester_allowed(q);
 	return limit <= q->next || q->rnr_over_at_ns ? q->next : limit;
 }
 
@@ -82,7 +82,7 @@ uint64_t inc_requester_again(struct inc_requester *q, struct inc_batch *batch, u
 	/* the congestion window limits these packets, too, until the answer to a probe shows that
 	 * they have arrived */
 	if (r >= q->high || q->rnr_over_at_ns ||
-	    (q->to.tos & INC_ECN_MASK && q->sel.again >= inc_requester_window(q)))
+	    (q->to.tos & INC_ECN_MASK && q->sel.again >= inc_requester_burst(q)))
 		return UINT64_MAX;
 	q->sel.again++;
 	p = inc_requester_packet(q, r);
@@ -337,6 +337,7 @@ void inc_requester_kept(struct inc_requester *q, uint64_t r, uint64_t now_ns)
 	inc_congestion_acked(&q->congestion, before, q->acked, q->high, q->slots);
 	if (q->next < q->acked)
 		q->next = q->acked;
+	inc_congestion_allow(&q->congestion, q->next, q->next > q->acked, q->rto.srtt_ns, now_ns);
 	if (q->burst)
 		q->burst = r < q->recover ? 2 * q->burst : 0;
 	inc_rto_heard(&q->rto);

@@ -170,6 +170,25 @@ static inline uint64_t inc_requester_window(const struct inc_requester *q)
 	return q->to.tos & INC_ECN_MASK ? inc_congestion_window(&q->congestion) : q->slots;
 }
 
+/* Returns the end of the packets that the window allows to send now. */
+static inline uint64_t inc_requester_allowed(const struct inc_requester *q)
+{
+	const uint64_t end = q->acked + inc_requester_window(q);
+
+	return q->to.tos & INC_ECN_MASK && end > q->congestion.burst_end ? q->congestion.burst_end
+									 : end;
+}
+
+/* Returns how many packets are sent at a time. */
+static inline uint64_t inc_requester_burst(const struct inc_requester *q)
+{
+	const uint64_t burst = inc_congestion_burst(&q->congestion);
+
+	if (!(q->to.tos & INC_ECN_MASK))
+		return q->slots;
+	return burst < inc_requester_window(q) ? burst : inc_requester_window(q);
+}
+
 /* Returns the end of the packets that the requester may send now. If it is q->next, the requester
  * may send none. */
 uint64_t inc_requester_limit(const struct inc_requester *q);

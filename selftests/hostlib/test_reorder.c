@@ -220,6 +220,30 @@ static void cnps_without_marks(void **state)
 	contribute(w, 100, MIRROR_SLOTS);
 }
 
+/* Results that come together allow only a part of a large window, so that no burst fills a queue.
+ * The next part is allowed a quarter of a round trip later. */
+static void bursts(void **state)
+{
+	struct mirror_fixture *w = *state;
+	unsigned int r;
+
+	w->tx->to.tos = w->peer.tos = ECT;
+	w->tx->congestion.window = 100 * INC_WINDOW_UNIT;
+	post(w, 0, MIRROR_SLOTS);
+	expect_sent(w, 0, INC_BURST_LEAST);
+	w->tx->rto.srtt_ns = 0;
+	give_result(w, 0);
+	expect_sent(w, INC_BURST_LEAST, 2 * INC_BURST_LEAST);
+	w->tx->rto.srtt_ns = 1000 * INC_NSEC_PER_SEC;
+	w->tx->rto.sample_end = UINT64_MAX;
+	for (r = 1; r < INC_BURST_LEAST; r++)
+		give_result(w, r);
+	assert_int_equal(w->tx->high, 2 * INC_BURST_LEAST);
+	w->tx->rto.srtt_ns = 0;
+	give_result(w, r);
+	expect_sent(w, 2 * INC_BURST_LEAST, MIRROR_SLOTS);
+}
+
 /* Lost packets halve the window, and no more of them than the window has are sent again before the
  * answer to a probe. */
 static void losses_and_the_window(void **state)
@@ -229,6 +253,7 @@ static void losses_and_the_window(void **state)
 
 	w->tx->to.tos = w->peer.tos = ECT;
 	w->tx->congestion.window = 64 * INC_WINDOW_UNIT;
+	w->tx->congestion.burst_end = 64;
 	post(w, 0, 64);
 	expect_sent(w, 0, 64);
 	for (r = 0; r < 24; r++)
@@ -448,6 +473,7 @@ int main(void)
 		CASE(marked_results),
 		CASE(results_with_becn),
 		CASE(cnps_without_marks),
+		CASE(bursts),
 		CASE(losses_and_the_window),
 		CASE(overtaken_nak),
 		CASE(lost_result),
