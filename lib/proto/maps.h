@@ -209,8 +209,8 @@ struct inc_conn_state {
 	__u8 cnp_due;
 	__u16 cnp_at; /* time of the last CNP to the peer, in units of INC_CNP_TIME_SHIFT */
 	__u16 cnps;   /* number of CNPs received from the peer, modulo 2^16 */
-	/* number of packets received with r below rx_next; this counter and the next four are modulo
-	 * 2^32 */
+	/* number of packets received with r below rx_next; this counter and the next four are
+	 * modulo 2^32 */
 	__u32 duplicates;
 	__u32 naks_sent; /* number of NAKs sent to the peer */
 	__u32 rnrs_sent;

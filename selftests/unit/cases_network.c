@@ -296,7 +296,8 @@ static void let_pass(struct unit *u, const struct ref_comm *cm, uint32_t child)
 	state_of(u, cm, child)->cnp_at = (now_ns() >> INC_CNP_TIME_SHIFT) - 10000;
 }
 
-/* Runs packet r of a child, or of the parent, that requests no ACK. */
+/* Runs packet r of a child, or of the parent, that requests no ACK. It has the tag of packets to
+ * this peer. */
 static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r, uint8_t tos,
 		uint8_t becn)
 {
@@ -311,6 +312,7 @@ static int give(struct unit *u, struct ref_comm *cm, uint32_t child, uint64_t r,
 	s.tos = tos;
 	s.resv8a = becn;
 	frame_build(&f, &s);
+	ref_tag(&cm->conn[child], &f);
 	return unit_run(u, &f, cm->conn[child].cfg.ifindex);
 }
 
@@ -444,10 +446,13 @@ static int cnps_received(struct unit *u)
 	for (up = 0; up < 2; up++) {
 		cm = marked_comm(u, true, up);
 		n = u->ref.counter[INC_CTR_X_BECN];
-		RUN(!cm || chunk(u, cm, 0, 0));
-		let_pass(u, cm, 0);
+		RUN(!cm);
+		/* a CNP does not show the MAC address of its sender */
 		cnp(cm, 0, &s);
 		frame_build(&f, &s);
+		RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_ABS_CNP));
+		RUN(chunk(u, cm, 0, 0));
+		let_pass(u, cm, 0);
 		RUN(unit_run(u, &f, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_ANS_CNP));
 		cnp(cm, up ? 3 : 1, &s);
 		frame_build(&f, &s);
@@ -504,6 +509,12 @@ static int wrong_cnps(struct unit *u)
 	cnp(cm, 1, &s);
 	frame_build(&f, &s);
 	RUN(unit_run(u, &f, cm->conn[1].cfg.ifindex) || case_expect(u, INC_CTR_DROP_CONN_ERROR));
+	/* the whole communicator has ended */
+	inc_switch_comm_state(u->sw)[cm->index].error = INC_AETH_NAK_OPERATION;
+	cm->state.error = INC_AETH_NAK_OPERATION;
+	cnp(cm, 2, &s);
+	frame_build(&f, &s);
+	RUN(unit_run(u, &f, cm->conn[2].cfg.ifindex) || case_expect(u, INC_CTR_DROP_CONN_ERROR));
 	return 0;
 }
 
@@ -528,12 +539,36 @@ static int marks_of_parent(struct unit *u)
 	return 0;
 }
 
+/* In a VLAN, CNPs in both directions and results with BECN have its tag. */
+static int marks_in_vlan(struct unit *u)
+{
+	struct ref_comm *cm = marked_comm(u, true, false);
+	uint64_t n = u->ref.counter[INC_CTR_X_BECN];
+	struct frame_spec s;
+	struct frame f, t;
+
+	RUN(!cm || put_in_vlan(u, cm, 0, 5, -1) || put_in_vlan(u, cm, 1, 7, 3));
+	RUN(tagged(u, cm, 0, 1, 5 | 6 << 13, INC_CTR_ANS_NAK_SEQ));
+	RUN(give(u, cm, 0, 0, MARKED, 0) || case_expect(u, INC_CTR_ANS_CNP));
+	RUN(has_tag(u, &u->out_frame, 5 | 6 << 13));
+	RUN(give(u, cm, 1, 0, MARKED, 0) || case_expect(u, INC_CTR_ABS_STORED));
+	/* the egress program's copies are those of the reference, tags included */
+	RUN(give(u, cm, 2, 0, CALM, 0) || case_expect(u, INC_CTR_MC_RESULT) || reports(u, &n, 1));
+	let_pass(u, cm, 0);
+	cnp(cm, 0, &s);
+	frame_build(&f, &s);
+	/* the tag of a CNP changes no priority, as its class changes none */
+	t = with_tag(f, 5 | 2 << 13);
+	RUN(unit_run(u, &t, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_ANS_CNP));
+	RUN(has_tag(u, &u->out_frame, 5 | 6 << 13));
+	t = with_tag(f, 6);
+	RUN(unit_run(u, &t, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_PASS_VLAN));
+	return unit_run(u, &f, cm->conn[0].cfg.ifindex) || case_expect(u, INC_CTR_PASS_VLAN);
+}
+
 const struct unit_case cases_marks[] = {
-	{"marks_reported", marks_reported},
-	{"marks_of_device", marks_of_device},
-	{"cnps_received", cnps_received},
-	{"wrong_cnps", wrong_cnps},
-	{"marks_of_parent", marks_of_parent},
-	{"cnps_are_paced", cnps_are_paced},
-	{NULL, NULL},
+	{"marks_reported", marks_reported},   {"marks_of_device", marks_of_device},
+	{"cnps_received", cnps_received},     {"wrong_cnps", wrong_cnps},
+	{"marks_of_parent", marks_of_parent}, {"marks_in_vlan", marks_in_vlan},
+	{"cnps_are_paced", cnps_are_paced},   {NULL, NULL},
 };
