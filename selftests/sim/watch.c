@@ -204,6 +204,25 @@ static void check_data(const struct leaving *l, uint32_t psn, const uint8_t *pay
 		check_partials(l);
 }
 
+/* Checks that a child which is an RDMA device gets reports of congestion by CNPs, another child by
+ * BECN of results, and the parent none. */
+static void check_report(const struct leaving *l, const uint8_t *frame, size_t len)
+{
+	static const uint8_t zeros[INC_CNP_LEN];
+	const bool device = l->conn->peer.kind == INC_ENDPOINT_VERBS;
+	const bool cnp = frame[FRAME_BTH] == INC_OP_CNP;
+
+	if (!cnp && !(frame[FRAME_BTH + 4] & INC_BTH_BECN))
+		return;
+	sim_require(!l->up && device == cnp && frame[FRAME_BTH] != INC_OP_ACK,
+		    "%s: opcode %u reports congestion to child %u", l->name, frame[FRAME_BTH],
+		    l->conn->child);
+	sim_require(!cnp || (frame[FRAME_BTH + 4] & INC_BTH_BECN && !get24(frame + FRAME_BTH + 9) &&
+			     len == FRAME_EXT + INC_CNP_LEN + INC_ICRC_LEN &&
+			     !memcmp(frame + FRAME_EXT, zeros, INC_CNP_LEN)),
+		    "%s: what leaves for child %u is no CNP", l->name, l->conn->child);
+}
+
 void watch_frame(const struct watch *w, unsigned int port, const uint8_t *frame, size_t len)
 {
 	const uint8_t opcode = frame[FRAME_BTH];
@@ -223,6 +242,9 @@ void watch_frame(const struct watch *w, unsigned int port, const uint8_t *frame,
 	sim_require(!memcmp(frame + FRAME_IP + 12, &l.conn->own.ip, 4),
 		    "%s: a frame leaves by port %u from an address that is not the port's", l.name,
 		    port);
+	check_report(&l, frame, len);
+	if (opcode == INC_OP_CNP)
+		return;
 	if (opcode != INC_OP_ACK)
 		check_data(&l, psn, frame + head, len - head - pad - INC_ICRC_LEN);
 	else if ((frame[FRAME_EXT] & INC_AETH_TYPE_MASK) == INC_AETH_TYPE_ACK)
