@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs cases, and packets that the cases of several files have. Also the cases of echo requests to
- * a port (docs/protocol.md, "Echo"), and of packets that resemble them. */
+/* Runs cases, and packets that the cases of several files have. Here are also the cases of echo
+ * requests to a port (docs/protocol.md, "Echo"), and of packets that resemble them. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What networks add to packets and the ICRC does not cover: the tags of VLANs and priorities, and
- * marks of congestion with the reports of them. */
+/* Cases of what networks add to packets and the ICRC does not cover: tags of VLANs and priorities,
+ * and marks of congestion. Also the cases of reports of such marks. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
