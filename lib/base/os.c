@@ -17,6 +17,10 @@
 #include "lib/base/fd.h"
 #include "lib/base/os.h"
 
+#ifndef SO_RCVPRIORITY
+#define SO_RCVPRIORITY 82 /* from Linux 6.14 on */
+#endif
+
 /* ---- time and random numbers ---- */
 
 static uint64_t clock_ns(clockid_t clock)
@@ -109,6 +113,36 @@ static int bind_udp(int fd, const struct inc_addr *own, uint16_t *port, struct i
 	return 0;
 }
 
+/* Whether the kernel accepts a control message with the priority of a send, as Linux from 6.14 on
+ * does. On other kernels the socket has the priority of the present send, and a TOS byte in a
+ * control message replaces it. */
+static _Atomic bool has_priority_message;
+static _Atomic bool has_set_priority; /* a socket has, or had, a priority in that way */
+
+/* Finds out has_priority_message. The option by which a socket shows the priority of what it
+ * receives is as old as the message. */
+static void find_priority_message(int fd)
+{
+	socklen_t len = sizeof(int);
+	int on;
+
+	has_priority_message = !getsockopt(fd, SOL_SOCKET, SO_RCVPRIORITY, &on, &len);
+}
+
+/* Gives the socket the priority of the first of the n sends. Returns how many of the first sends
+ * have this priority. */
+static unsigned int set_priority(int fd, const struct inc_udp_send *sends, unsigned int n)
+{
+	unsigned int same = 1;
+
+	has_set_priority |= sends->priority != 0;
+	if (has_set_priority)
+		set_option(fd, SOL_SOCKET, SO_PRIORITY, sends->priority);
+	while (same < n && sends[same].priority == sends->priority)
+		same++;
+	return same;
+}
+
 static int open_udp(const struct inc_addr *own, uint16_t port, int bytes,
 		    struct inc_udp_socket *out, struct inc_err *err)
 {
@@ -125,6 +159,7 @@ static int open_udp(const struct inc_addr *own, uint16_t port, int bytes,
 		close(fd);
 		return ret;
 	}
+	find_priority_message(fd);
 	*out = (struct inc_udp_socket){
 		.fd = fd,
 		.port = port,
@@ -155,9 +190,6 @@ static void add_control(struct msghdr *msg, char *control, int level, int type, 
 	msg->msg_controllen += CMSG_SPACE(size);
 }
 
-/* Kernels before 6.14 refuse a control message with the priority. There it is set for the socket,
- * and a TOS byte in a control message replaces it. */
-static _Atomic bool has_priority_message = true;
 /* Adds the control messages with the source address and the class of an IPv4 send. The address
  * comes without an interface, so the kernel chooses the route as for a socket that is bound to the
  * address. */
@@ -195,6 +227,8 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 
 	if (n > INC_UDP_SENDS)
 		n = INC_UDP_SENDS;
+	if (!has_priority_message)
+		n = set_priority(fd, sends, n);
 	for (i = 0; i < n; i++) {
 		const struct inc_udp_send *s = &sends[i];
 		const bool ipv6 = s->to->any.sa_family == AF_INET6;
@@ -217,14 +251,8 @@ static int send_udp(int fd, const struct inc_udp_send *sends, unsigned int n)
 		if (priority && has_priority_message)
 			add_control(&msg[i].msg_hdr, control[i], SOL_SOCKET, SO_PRIORITY, &priority,
 				    sizeof(priority));
-		else if (priority)
-			set_option(fd, SOL_SOCKET, SO_PRIORITY, s->priority);
 	}
 	sent = sendmmsg(fd, msg, n, MSG_DONTWAIT);
-	if (sent < 0 && errno == EINVAL && sends->priority && has_priority_message) {
-		has_priority_message = false;
-		return send_udp(fd, sends, n);
-	}
 	return sent < 0 ? -errno : sent;
 }
 

@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "hostlib/src/endpoint.h"
 #include "lib/base/clock.h"
 #include "lib/base/os.h"
@@ -338,43 +340,99 @@ static void bad_classes(void **state)
 	}
 }
 
-/* The kernel's packets have the priority of the send, whatever follows from the TOS byte. */
+/* Makes the kernel behave as one before 6.14, which knows no priority of a single send. */
+static bool old_kernel;
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	if (old_kernel && level == SOL_SOCKET && name == SO_RCVPRIORITY) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return syscall(SYS_getsockopt, fd, level, name, value, len);
+}
+
+int sendmmsg(int fd, struct mmsghdr *msg, unsigned int n, int flags)
+{
+	struct cmsghdr *c;
+
+	for (unsigned int i = 0; old_kernel && i < n; i++)
+		for (c = CMSG_FIRSTHDR(&msg[i].msg_hdr); c; c = CMSG_NXTHDR(&msg[i].msg_hdr, c))
+			if (c->cmsg_level == SOL_SOCKET) {
+				errno = EINVAL;
+				return i ? (int)i : -1;
+			}
+	return syscall(SYS_sendmmsg, fd, msg, n, flags);
+}
+
+static int set_old_kernel(void **state)
+{
+	old_kernel = true;
+	return 0;
+}
+
+static int set_present_kernel(void **state)
+{
+	old_kernel = false;
+	return 0;
+}
+
+/* Receives a packet, and returns its priority in the kernel. */
+static uint32_t received_priority(int fd)
+{
+	char byte, control[256] __attribute__((aligned(8)));
+	struct iovec iov = {&byte, 1};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = sizeof(control)};
+	uint32_t seen = ~0u;
+
+	assert_int_equal(recvmsg(fd, &msg, 0), 1);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_PRIORITY)
+			memcpy(&seen, CMSG_DATA(c), sizeof(seen));
+	return seen;
+}
+
+/* Each packet of a batch has the priority of its own send in the kernel. The kernel derives 2 from
+ * the TOS byte 0x68, which only an old kernel prefers to the priority. */
 static void priorities(void **state)
 {
+	static const struct {
+		uint8_t tos, priority;
+	} want[] = {{0, 3}, {0, 3}, {0, 0}, {0x68, 0}, {0x68, 1}, {0, 6}, {0x68, 5}, {0, 0}};
+	enum { SENDS = sizeof(want) / sizeof(want[0]) };
 	const struct inc_addr at = inc_addr_of_ipv4(htonl(INADDR_LOOPBACK));
+	struct inc_udp_send sends[SENDS];
 	struct inc_udp_socket to, from;
+	union inc_sockaddr peer;
 	struct inc_err err;
 	const int on = 1;
+	char byte = 0;
+	struct iovec iov = {&byte, 1};
+	int sent = 1;
 
 	assert_int_equal(inc_os_kernel.udp.open(&at, 0, 65536, &to, &err), 0);
 	assert_int_equal(inc_os_kernel.udp.open(&at, 0, 65536, &from, &err), 0);
 	/* a kernel that does not show the priority of what it receives takes none with a send */
 	if (setsockopt(to.fd, SOL_SOCKET, SO_RCVPRIORITY, &on, sizeof(on)))
 		skip();
-	for (unsigned int i = 0; i < 8; i++) {
-		char byte = i, control[256] __attribute__((aligned(8)));
-		struct iovec iov = {&byte, 1};
-		struct msghdr msg = {.msg_iov = &iov,
-				     .msg_iovlen = 1,
-				     .msg_control = control,
-				     .msg_controllen = sizeof(control)};
-		union inc_sockaddr peer;
-		const struct inc_udp_send send = {.to = &peer,
-						  .iov = &iov,
-						  .iovs = 1,
-						  .tos = i & 1 ? 0x68 : 0,
-						  .priority = i % 7};
-		uint32_t seen = ~0u;
-
-		inc_addr_to_sockaddr(at, to.port, &peer);
-		assert_int_equal(inc_os_kernel.udp.send(from.fd, &send, 1), 1);
-		assert_int_equal(recvmsg(to.fd, &msg, 0), 1);
-		for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-			if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_PRIORITY)
-				memcpy(&seen, CMSG_DATA(c), sizeof(seen));
-		/* the kernel derives 2 from the TOS byte 0x68 */
-		assert_int_equal(seen, send.priority ?: send.tos ? 2 : 0);
+	inc_addr_to_sockaddr(at, to.port, &peer);
+	for (unsigned int i = 0; i < SENDS; i++)
+		sends[i] = (struct inc_udp_send){.to = &peer,
+						 .iov = &iov,
+						 .iovs = 1,
+						 .tos = want[i].tos,
+						 .priority = want[i].priority};
+	for (unsigned int i = 0; i < SENDS; i += sent) {
+		sent = inc_os_kernel.udp.send(from.fd, sends + i, SENDS - i);
+		assert_true(sent > 0);
 	}
+	for (unsigned int i = 0; i < SENDS; i++)
+		assert_int_equal(
+			received_priority(to.fd),
+			want[i].tos && (old_kernel || !want[i].priority) ? 2 : want[i].priority);
 	inc_os_kernel.udp.close(to.fd);
 	inc_os_kernel.udp.close(from.fd);
 }
@@ -458,6 +516,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(slow_receive, set_class, restore_calls),
 		cmocka_unit_test_teardown(bad_classes, restore_calls),
 		cmocka_unit_test(priorities),
+		cmocka_unit_test_setup_teardown(priorities, set_old_kernel, set_present_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
