@@ -6,13 +6,12 @@
 #include <unistd.h>
 #include <linux/ethtool.h>
 #include <linux/if_xdp.h>
-#include <linux/sockios.h>
 #include <net/if.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <xdp/xsk.h>
 #include "lib/base/log.h"
+#include "lib/net/netdev.h"
 #include "userspace/xdp/packet.h"
 #include "userspace/xdp/xsk.h"
 
@@ -250,16 +249,12 @@ bool inc_xsk_lives(const struct inc_xsk *x)
 uint32_t inc_rx_queues(const char *ifname)
 {
 	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
-	struct ifreq ifr = {.ifr_data = (void *)&ch};
-	uint32_t n = 1;
-	int fd;
+	char device[IF_NAMESIZE] = "";
+	struct inc_interface_place place;
 
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
+	if (inc_interface_find(ifname, &place) ||
+	    !if_indextoname(place.below ?: place.ifindex, device) ||
+	    inc_interface_ask_driver(device, &ch))
 		return 1;
-	strncpy(ifr.ifr_name, ifname, sizeof(ifr.ifr_name) - 1);
-	if (!ioctl(fd, SIOCETHTOOL, &ifr))
-		n = ch.rx_count + ch.combined_count;
-	close(fd);
-	return n ?: 1;
+	return ch.rx_count + ch.combined_count ?: 1;
 }

@@ -35,7 +35,8 @@ void inc_xsk_tx_put(struct inc_xsk *x, uint8_t *frame, size_t len);
 /* Makes the kernel send the queued frames. */
 void inc_xsk_tx_flush(struct inc_xsk *x);
 
-/* Returns the number of an interface's receive queues, at least 1. */
+/* Returns the number of an interface's receive queues, at least 1. A VLAN device has those of the
+ * interface below it. */
 uint32_t inc_rx_queues(const char *ifname);
 
 #endif
