@@ -45,6 +45,19 @@ const struct inc_switch_port *inc_switch_port_on(const struct inc_switch *sw, ui
 	return NULL;
 }
 
+/* Rejects a port because its device has the program of another port. */
+static int refuse_shared(const char *name, uint32_t ifindex, const struct inc_switch_port *other,
+			 struct inc_err *err)
+{
+	char device[IF_NAMESIZE] = "";
+
+	if_indextoname(ifindex, device);
+	return inc_err_set(err, EEXIST,
+			   "interface %s: the XDP program on %s belongs to port %s, and serves the "
+			   "network of that port alone",
+			   name, device, other->name);
+}
+
 /* Rejects an interface that is a port already, or whose device has the program of another port. */
 static int check_free(const struct inc_switch *sw, const struct inc_switch_port *port,
 		      struct inc_err *err)
@@ -56,10 +69,35 @@ static int check_free(const struct inc_switch *sw, const struct inc_switch_port 
 		return 0;
 	if (!strcmp(other->name, port->name))
 		return inc_err_set(err, EEXIST, "interface %s is a port already", port->name);
-	return inc_err_set(err, EEXIST,
-			   "interface %s: the XDP program on %s belongs to port %s, and serves the "
-			   "VLAN of that port alone",
-			   port->name, port->device, other->name);
+	return refuse_shared(port->name, port->ifindex, other, err);
+}
+
+/* Finds the interface below the VLAN device of a port. Rejects devices whose frames the XDP program
+ * cannot recognize. */
+static int find_below(const char *name, const struct inc_interface_place *own,
+		      struct inc_interface_place *below, struct inc_err *err)
+{
+	if (!own->below)
+		return inc_err_set(err, ENODEV,
+				   "interface %s: the interface below it is in another network "
+				   "namespace",
+				   name);
+	if (inc_interface_at(own->below, below))
+		return inc_err_set(err, ENODEV,
+				   "interface %s: the interface below it cannot be read", name);
+	if (below->is_vlan || own->service_tag)
+		return inc_err_set(
+			err, EOPNOTSUPP,
+			"interface %s: frames with two VLAN tags (QinQ), or with the tag "
+			"of IEEE 802.1ad, cannot be reduced here: a port needs a VLAN "
+			"device of IEEE 802.1Q on a NIC",
+			name);
+	if (!own->vlan)
+		return inc_err_set(err, EOPNOTSUPP,
+				   "interface %s: VLAN 0 is no VLAN: the interface below it can be "
+				   "the port",
+				   name);
+	return 0;
 }
 
 int inc_find_device(const struct inc_switch *sw, const char *ifname, struct inc_switch_port *port,
@@ -73,22 +111,16 @@ int inc_find_device(const struct inc_switch *sw, const char *ifname, struct inc_
 	if (ret)
 		return inc_err_set(err, -ret, "interface %s cannot be read: %s", ifname,
 				   strerror(-ret));
+	ret = own.is_vlan ? find_below(ifname, &own, &below, err) : 0;
+	if (ret)
+		return ret;
 	snprintf(port->name, sizeof(port->name), "%s", ifname);
 	port->own_ifindex = own.ifindex;
-	port->ifindex = own.below ?: own.ifindex;
-	port->vlan = own.below ? own.vlan : 0;
+	port->ifindex = own.is_vlan ? below.ifindex : own.ifindex;
+	port->vlan = own.vlan;
 	if (!if_indextoname(port->ifindex, port->device))
-		return inc_err_set(err, errno,
-				   "interface %s: the interface below it is in another network "
-				   "namespace",
-				   ifname);
-	if (own.below && !inc_interface_at(own.below, &below) && (below.below || own.service_tag))
-		return inc_err_set(
-			err, EOPNOTSUPP,
-			"interface %s: frames with two VLAN tags (QinQ), or with the tag "
-			"of IEEE 802.1ad, cannot be reduced here: a port needs a VLAN "
-			"device of IEEE 802.1Q on a NIC",
-			ifname);
+		return inc_err_set(err, errno, "interface %s cannot be read: %s", ifname,
+				   strerror(errno));
 	return check_free(sw, port, err);
 }
 
@@ -258,22 +290,31 @@ static int follow_ip(struct inc_switch *sw, struct inc_switch_port *port, uint32
 
 /* Finds the interface that has the port's program, and the program's number. For a VLAN device that
  * is the interface below. */
-static int find_program(const struct inc_switch_port *port, const struct inc_port_seen *seen,
-			uint32_t *ifindex, uint32_t *xdp_id, struct inc_err *err)
+static int find_program(const struct inc_switch *sw, const struct inc_switch_port *port,
+			const struct inc_port_seen *seen, uint32_t *ifindex, uint32_t *xdp_id,
+			struct inc_err *err)
 {
+	const struct inc_switch_port *other;
 	struct inc_interface_place own = {}, below = {};
+	int ret;
 
 	*ifindex = seen->ifindex;
 	*xdp_id = seen->xdp_id;
-	if (!port->vlan)
-		return 0;
-	if (inc_interface_at(seen->ifindex, &own) || own.vlan != port->vlan ||
-	    inc_interface_at(own.below, &below))
-		return inc_err_set(err, ENODEV, "port %s is not a device of VLAN %u any more",
-				   seen->name, port->vlan);
-	*ifindex = own.below;
-	*xdp_id = below.xdp_id;
-	return 0;
+	if (port->vlan) {
+		if (inc_interface_at(seen->ifindex, &own) || own.vlan != port->vlan)
+			return inc_err_set(err, ENODEV,
+					   "port %s is not a device of VLAN %u any more",
+					   seen->name, port->vlan);
+		ret = find_below(seen->name, &own, &below, err);
+		if (ret)
+			return ret;
+		*ifindex = below.ifindex;
+		*xdp_id = below.xdp_id;
+	}
+	other = *ifindex != port->ifindex ? inc_switch_port_on(sw, *ifindex) : NULL;
+	/* the other port may have lost its device, and this one has the same number */
+	return other && !has_left_maps(sw, other) ? refuse_shared(seen->name, *ifindex, other, err)
+						  : 0;
 }
 
 int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port_seen *seen,
@@ -288,7 +329,7 @@ int inc_switch_check_port(struct inc_switch *sw, size_t n, const struct inc_port
 	if (!slot)
 		return inc_err_set(err, ENOENT, "%s is not a port", seen->name);
 	port = &slot->port;
-	ret = find_program(port, seen, &ifindex, &xdp_id, err);
+	ret = find_program(sw, port, seen, &ifindex, &xdp_id, err);
 	if (ret)
 		return ret;
 	snprintf(port->name, sizeof(port->name), "%s", seen->name);

@@ -112,9 +112,8 @@ static void read_program(const struct rtattr *xdp, struct inc_interface_place *o
 	out->xdp_id = id ? *id : 0;
 }
 
-/* Reads the attribute IFLA_LINKINFO, which describes a VLAN device. Returns false for another
- * kind. */
-static bool read_vlan(const struct rtattr *info, struct inc_interface_place *out)
+/* Reads the attribute IFLA_LINKINFO, if it describes a VLAN device. */
+static void read_vlan(const struct rtattr *info, struct inc_interface_place *out)
 {
 	const char *kind = find_attribute(info, IFLA_INFO_KIND, sizeof("vlan"));
 	const char *data = find_attribute(info, IFLA_INFO_DATA, 0);
@@ -122,12 +121,12 @@ static bool read_vlan(const struct rtattr *info, struct inc_interface_place *out
 	const uint16_t *vlan, *protocol;
 
 	if (!kind || strcmp(kind, "vlan") != 0 || !nest)
-		return false;
+		return;
 	vlan = find_attribute(nest, IFLA_VLAN_ID, sizeof(*vlan));
 	protocol = find_attribute(nest, IFLA_VLAN_PROTOCOL, sizeof(*protocol));
+	out->is_vlan = vlan;
 	out->vlan = vlan ? *vlan : 0;
 	out->service_tag = protocol && *protocol != htons(ETH_P_8021Q);
-	return vlan;
 }
 
 static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *out)
@@ -136,7 +135,7 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 	const struct rtattr *at = IFLA_RTA(info);
 	int left = IFLA_PAYLOAD(nlh);
 	unsigned int link = 0;
-	bool is_vlan = false;
+	bool is_away = false;
 
 	if (nlh->nlmsg_type == NLMSG_ERROR)
 		return ((const struct nlmsgerr *)NLMSG_DATA(nlh))->error ?: -EPROTO;
@@ -151,9 +150,11 @@ static int read_place(const struct nlmsghdr *nlh, struct inc_interface_place *ou
 		else if ((at->rta_type & NLA_TYPE_MASK) == IFLA_XDP)
 			read_program(at, out);
 		else if ((at->rta_type & NLA_TYPE_MASK) == IFLA_LINKINFO)
-			is_vlan = read_vlan(at, out);
+			read_vlan(at, out);
+		else if (at->rta_type == IFLA_LINK_NETNSID)
+			is_away = true; /* the link's index is that of another network namespace */
 	/* the link of another kind is no interface below it, but the other end of a veth */
-	out->below = is_vlan ? link : 0;
+	out->below = out->is_vlan && !is_away ? link : 0;
 	return 0;
 }
 

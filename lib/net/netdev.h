@@ -30,11 +30,12 @@ struct inc_interface_place {
 	unsigned int master;
 	bool has_xdp;    /* an XDP program is attached */
 	uint32_t xdp_id; /* id of that program; 0: none */
-	/* For a VLAN device: its VLAN, the index of the interface below it, whose frames of this
-	 * VLAN it receives, and whether these have the tag of IEEE 802.1ad. below 0: it is none. */
-	uint16_t vlan;
+	bool is_vlan;    /* it is a VLAN device; the next three fields are of such devices */
+	uint16_t vlan;   /* its VLAN */
+	/* index of the interface below it, whose frames of this VLAN it receives; 0: that one is in
+	 * another network namespace */
 	unsigned int below;
-	bool service_tag;
+	bool service_tag; /* its frames have the tag of IEEE 802.1ad */
 };
 /* Finds an interface by name. Asks the kernel by netlink, because an ioctl() makes it load a module
  * for a missing name. Returns -ENODEV if no interface of this network namespace has the name, or

@@ -10,6 +10,9 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_ether.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -21,6 +24,8 @@
 #include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include "lib/base/clock.h"
 #include "userspace/interface.h"
@@ -183,6 +188,65 @@ static void test_find(void **state)
 	assert_int_equal(place.ifindex, if_nametoindex("p1"));
 	assert_int_equal(inc_interface_at(0, &place), -ENODEV);
 	assert_int_equal(inc_interface_at(1 << 30, &place), -ENODEV);
+}
+
+/* While it is not 0, the kernel's answers describe a device of this VLAN, above interface 1. away:
+ * that interface is in another network namespace. */
+static struct {
+	uint16_t vlan;
+	uint16_t protocol;
+	bool away;
+} pretend;
+
+static size_t add_attribute(uint8_t *at, uint16_t type, const void *data, size_t size)
+{
+	const struct rtattr attr = {.rta_type = type, .rta_len = RTA_LENGTH(size)};
+
+	memcpy(at, &attr, sizeof(attr));
+	memcpy(at + RTA_LENGTH(0), data, size);
+	return RTA_SPACE(size);
+}
+
+ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+	ssize_t n = syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
+	uint8_t data[64] = {}, info[128] = {}, *end = (uint8_t *)buffer + n;
+	const int32_t zero = 0;
+	const uint32_t one = 1;
+	size_t len, kind;
+
+	if (n <= 0 || !pretend.vlan)
+		return n;
+	len = add_attribute(data, IFLA_VLAN_ID, &pretend.vlan, sizeof(pretend.vlan));
+	len += add_attribute(data + len, IFLA_VLAN_PROTOCOL, &pretend.protocol,
+			     sizeof(pretend.protocol));
+	kind = add_attribute(info, IFLA_INFO_KIND, "vlan", sizeof("vlan"));
+	len = add_attribute(info + kind, IFLA_INFO_DATA, data, len);
+	end += add_attribute(end, IFLA_LINKINFO, info, kind + len);
+	end += add_attribute(end, IFLA_LINK, &one, sizeof(one));
+	if (pretend.away)
+		end += add_attribute(end, IFLA_LINK_NETNSID, &zero, sizeof(zero));
+	((struct nlmsghdr *)buffer)->nlmsg_len = end - (uint8_t *)buffer;
+	return end - (uint8_t *)buffer;
+}
+
+/* Interfaces in different network namespaces may have the same index, so the interface below a VLAN
+ * device is not taken for one of this namespace. */
+static void test_vlan(void **state)
+{
+	struct inc_interface_place place;
+
+	assert_int_equal(inc_interface_find("p0", &place), 0);
+	assert_false(place.is_vlan || place.below);
+	pretend.vlan = 5;
+	pretend.protocol = htons(ETH_P_8021Q);
+	assert_int_equal(inc_interface_find("p0", &place), 0);
+	assert_true(place.is_vlan && place.vlan == 5 && place.below == 1 && !place.service_tag);
+	pretend.protocol = htons(ETH_P_8021AD);
+	pretend.away = true;
+	assert_int_equal(inc_interface_find("p0", &place), 0);
+	assert_true(place.is_vlan && place.vlan == 5 && !place.below && place.service_tag);
+	pretend.vlan = 0;
 }
 
 /* A channel whose port the kernel cannot be asked for would drop all packets, so it is not made. */
@@ -486,6 +550,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_asks_seldom, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_bridge, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_find, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_vlan, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_descriptor, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_other_port, setup_channels, teardown_channels),
 		cmocka_unit_test_setup_teardown(test_port_gone, setup_channels, teardown_channels),
