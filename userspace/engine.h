@@ -104,6 +104,7 @@ struct inc_engine_port {
 	char reason[INC_PORT_REASON];
 	unsigned int mtu;          /* 0: not known */
 	struct inc_addr ip;        /* address of the interface (inc_interface_first_address()) */
+	uint64_t addresses;        /* a number that stands for all its addresses; 0: it has none */
 	uint64_t no_carrier_at_ns; /* time when the port lost its carrier; 0: it has one, or is down
 				    */
 	bool lacks_carrier;        /* it has had none for so long that it lacks one */

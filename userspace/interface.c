@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "lib/base/log.h"
+#include "lib/conf/messages.h"
 #include "userspace/interface.h"
 
 void inc_interface_warn_down(const char *ifname)
@@ -84,8 +85,24 @@ struct inc_addr inc_interface_first_address(const char *ifname, const struct ifa
 	return first;
 }
 
+/* Lists the addresses of an interface that its peers may use. */
+static json_t *list_addresses(const char *ifname, const struct ifaddrs *addrs)
+{
+	json_t *list = json_array();
+	char text[INC_ADDR_TEXT];
+	struct inc_addr ip;
+
+	for (; addrs && json_array_size(list) < INC_MAX_ADDRS; addrs = addrs->ifa_next) {
+		ip = inc_addr_of_sockaddr(addrs->ifa_addr);
+		if (!strcmp(addrs->ifa_name, ifname) && inc_addr_is_host(ip))
+			json_array_append_new(list, json_string(inc_addr_text(ip, text)));
+	}
+	return list;
+}
+
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 {
+	json_t *ips = list_addresses(ifname, addrs);
 	const struct inc_addr own = inc_interface_first_address(ifname, addrs);
 	char ip[INC_ADDR_TEXT] = "", mac[18] = "";
 	uint8_t m[6] = {0};
@@ -104,8 +121,8 @@ json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs)
 	if (there)
 		snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3],
 			 m[4], m[5]);
-	return json_pack("{s:s, s:s, s:s, s:i}", "name", ifname, "ip", ip, "mac", mac, "mtu",
-			 there ? (int)inc_interface_mtu(ifname) : 0);
+	return json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", ifname, "ip", ip, "mac", mac, "mtu",
+			 there ? (int)inc_interface_mtu(ifname) : 0, "ips", ips);
 }
 
 unsigned int inc_interface_prefix(const char *ifname, const struct ifaddrs *addrs)

@@ -26,9 +26,9 @@ struct inc_interface_stats {
  * interface. */
 void inc_interface_read_stats(const char *ifname, struct inc_interface_stats *out);
 
-/* Returns a JSON object that describes an interface as in "hello": name, address ("" for
- * none), MAC address and MTU. addrs: the list of getifaddrs(). If it lacks the interface, the MAC
- * address is "" and the MTU 0. */
+/* Returns a JSON object that describes an interface as in "hello": name, first address ("" for
+ * none), MAC address, MTU and all addresses. addrs: the list of getifaddrs(). If it lacks the
+ * interface, the MAC address is "" and the MTU 0. */
 json_t *inc_interface_json(const char *ifname, const struct ifaddrs *addrs);
 /* Returns how many bits of the interface's first IPv4 address name its network; 0: it has no
  * address. addrs: the list of getifaddrs(). */

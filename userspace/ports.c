@@ -73,6 +73,24 @@ static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 	port->ifindex = link->ifindex;
 }
 
+/* Stores the first address of the port, and the number that stands for all. It is a sum, because
+ * the kernel lists addresses in another order after one of them was removed and has come back. */
+static void take_addresses(struct inc_engine_port *port, const struct ifaddrs *addrs)
+{
+	struct inc_addr ip;
+	uint64_t key[2];
+
+	port->ip = inc_interface_first_address(port->name, addrs);
+	port->addresses = 0;
+	for (; addrs; addrs = addrs->ifa_next) {
+		ip = inc_addr_of_sockaddr(addrs->ifa_addr);
+		if (strcmp(addrs->ifa_name, port->name) != 0 || !inc_addr_is_host(ip))
+			continue;
+		memcpy(key, &ip, sizeof(key));
+		port->addresses += (key[0] * 0xc4ceb9fe1a85ec53 ^ key[1]) * 0xff51afd7ed558ccd;
+	}
+}
+
 /* Sets the port's condition at the start, so that a port which is down already is not reported as
  * going down. */
 static void look_first(struct inc_engine_port *port)
@@ -87,7 +105,7 @@ static void look_first(struct inc_engine_port *port)
 	free(list);
 	if (getifaddrs(&addrs))
 		return;
-	port->ip = inc_interface_first_address(port->name, addrs);
+	take_addresses(port, addrs);
 	freeifaddrs(addrs);
 	if (!inc_addr_given(port->ip))
 		inc_info("port %s has no address yet (ip addr add ADDRESS/PREFIX dev %s)",
@@ -179,7 +197,7 @@ static bool read_addresses(struct inc_daemon *d)
 	return changed;
 }
 
-/* Reads the first address of each port. Without an answer of the kernel the last ones stay. */
+/* Reads the addresses of each port. Without an answer of the kernel the last ones stay. */
 static void read_own_addresses(struct inc_daemon *d)
 {
 	struct ifaddrs *addrs;
@@ -188,7 +206,7 @@ static void read_own_addresses(struct inc_daemon *d)
 	if (getifaddrs(&addrs))
 		return;
 	for (i = 0; i < d->n_ports; i++)
-		d->port[i].ip = inc_interface_first_address(d->port[i].name, addrs);
+		take_addresses(&d->port[i], addrs);
 	freeifaddrs(addrs);
 }
 

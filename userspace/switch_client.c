@@ -256,8 +256,8 @@ static void check_port(struct inc_client *c, uint32_t i)
 
 	if (told->condition == INC_PORT_LOST && now->condition != INC_PORT_LOST) {
 		renew(c, "a port is back that was lost at the last hello");
-	} else if (inc_addr_given(now->ip) && !inc_addr_same(now->ip, told->ip)) {
-		renew(c, "a port has an address that the last hello lacks");
+	} else if (now->addresses && now->addresses != told->addresses) {
+		renew(c, "a port has other addresses than in the last hello");
 	} else if (told->mtu && now->mtu > told->mtu) {
 		renew(c, "a port has a larger MTU than at the last hello");
 	} else if (told->condition == INC_PORT_DOWN && now->condition == INC_PORT_UP) {

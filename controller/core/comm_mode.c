@@ -50,7 +50,7 @@ void inc_comm_choose_slots(struct inc_comm *comm)
  * there. Returns 0 or -EOPNOTSUPP. */
 static int check_port(const struct inc_core_switch *sw, unsigned int port, struct inc_err *err)
 {
-	char lack[160];
+	char lack[INC_SWITCH_LACK];
 
 	for (unsigned int kind = 0; kind < INC_N_ENDPOINT_KINDS; kind++) {
 		if (sw->ports[port].payload[kind])

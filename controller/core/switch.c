@@ -175,16 +175,26 @@ void inc_switch_qpn_put(struct inc_core_switch *sw, uint32_t qpn)
 	}
 }
 
+/* Whether the hello gives the port this address. An interface may have several, mostly of IPv6. */
+static bool has_address(const struct inc_msg_port *said, struct inc_addr ip)
+{
+	char text[INC_ADDR_TEXT];
+
+	for (uint32_t i = 0; i < said->n_ips; i++) {
+		if (inc_addr_same(said->ips[i], ip))
+			return true;
+	}
+	return strcmp(said->ip, inc_addr_text(ip, text)) == 0;
+}
+
 /* Reads the description of a port of the topology from the switch's hello. Returns false if the
  * hello has no port of that name and address. */
 static bool take_port(struct inc_core_switch *sw, unsigned int p)
 {
 	const struct inc_topo_port *port = &sw->core->topo->switches[sw->index].ports[p];
 	struct inc_core_port *has = &sw->ports[p];
-	char ip[INC_ADDR_TEXT];
 	bool found = false;
 
-	inc_addr_text(port->ip, ip);
 	for (uint32_t i = 0; i < sw->n_hello_ports; i++) {
 		const struct inc_msg_port *said = &sw->hello_ports[i];
 
@@ -194,7 +204,7 @@ static bool take_port(struct inc_core_switch *sw, unsigned int p)
 		has->has_mac = said->has_mac;
 		memcpy(has->mac, said->mac, sizeof(has->mac));
 		memcpy(has->down, said->reason, sizeof(has->down));
-		found = strcmp(said->ip, ip) == 0;
+		found = has_address(said, port->ip);
 	}
 	return found;
 }
@@ -214,7 +224,7 @@ void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int p, cha
 	if (!said)
 		snprintf(buf, size, "inc-switchd does not use the port: start it with --port %s",
 			 port->name);
-	else if (strcmp(said->ip, ip) != 0)
+	else if (!has_address(said, port->ip))
 		snprintf(buf, size, "it has %s instead of %s (ip addr add %s/%u dev %s)",
 			 *said->ip ? said->ip : "no address", ip, ip,
 			 inc_topology_prefix(topo, port->ip), port->name);
@@ -269,7 +279,7 @@ void inc_switches_print_down(const struct inc_core *core,
 static void take_ports(struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-	char ip[INC_ADDR_TEXT], lack[160];
+	char ip[INC_ADDR_TEXT], lack[INC_SWITCH_LACK];
 
 	clear_ports(sw);
 	for (unsigned int p = 0; p < topo->n_ports; p++) {

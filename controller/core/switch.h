@@ -106,7 +106,9 @@ void inc_switch_answers(struct inc_core_switch *sw, const struct inc_core_event 
  * the database (inc_comm.storing). Its requests count at its switches no longer. */
 void inc_switches_go_on(struct inc_core *core);
 const char *inc_switch_name(const struct inc_core_switch *sw);
-/* Prints what a port of the topology lacks by the switch's last hello, and the remedy. */
+/* Prints what a port of the topology lacks by the switch's last hello, and the remedy, in
+ * INC_SWITCH_LACK bytes at most. */
+#define INC_SWITCH_LACK (160 + INC_ADDR_TEXT)
 void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int port, char *buf,
 			   size_t size);
 #define INC_DOWN_TEXT 200 /* size of the buffers for this text */

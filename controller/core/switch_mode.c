@@ -27,7 +27,9 @@ static void take_endpoints(struct inc_core_switch *sw, const struct inc_msg_engi
 
 		/* a draining port may have the name of another one */
 		for (unsigned int p = 0; p < topo->n_ports; p++) {
-			if (strcmp(topo->ports[p].name, said->port) != 0)
+			if (strcmp(topo->ports[p].name, said->port) != 0 ||
+			    (said->kind == INC_ENDPOINT_VERBS &&
+			     !inc_addr_is_ipv4(topo->ports[p].ip)))
 				continue;
 			sw->ports[p].payload[said->kind] = round_payload(said->payload);
 			sw->ports[p].message_bytes[said->kind] = said->message_bytes;

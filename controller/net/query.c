@@ -299,7 +299,7 @@ static json_t *trees_json(struct inc_ctl *ctl, const struct inc_msg_query *quest
 static json_t *lacks_json(const struct inc_core_switch *sw)
 {
 	const struct inc_topo_switch *topo = &sw->core->topo->switches[sw->index];
-	char ip[INC_ADDR_TEXT], reason[160];
+	char ip[INC_ADDR_TEXT], reason[INC_SWITCH_LACK];
 	json_t *list = json_array();
 
 	for (unsigned int p = 0; p < topo->n_live_ports; p++) {
