@@ -349,6 +349,7 @@ int inc_group_check_join(const struct inc_core *core, const struct inc_msg_join 
 	/* a member sends an empty host name if its machine has none */
 	strcpy(join->node, *said->host ? said->host : "-");
 	join->spans = said->spans;
+	join->ipv4_alone = !said->n_addrs_ipv6;
 	strcpy(join->machine, said->machine);
 	strcpy(join->meeting, said->meeting);
 	return inc_rails_find_host(core, said, join, err);
@@ -377,6 +378,7 @@ void inc_group_enter(struct inc_group *group, struct inc_core_client *client,
 	member->nic = join->nic;
 	memcpy(member->node, join->node, sizeof(member->node));
 	member->spans = join->spans;
+	member->ipv4_alone = join->ipv4_alone;
 	memcpy(member->machine, join->machine, sizeof(member->machine));
 	memcpy(member->meeting, join->meeting, sizeof(member->meeting));
 	client->member = member;

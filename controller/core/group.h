@@ -28,6 +28,7 @@ struct inc_member {
 	unsigned int host; /* index of the member's host in the topology */
 	/* index of the NIC that the member uses unless it names another one of its host */
 	unsigned int nic;
+	bool ipv4_alone;         /* it named no IPv6 address, so its library may not know them */
 	uint32_t rails_out;      /* the host's NICs that the member does not use, a bit for each */
 	char node[CTL_NAME_MAX]; /* the host name that the member gives itself, shown by incctl */
 	/* the machine of the member, and the place where its members can meet; "": not known */
@@ -118,7 +119,7 @@ struct inc_join {
 	uint32_t rank;
 	uint32_t world_size;
 	unsigned int host, nic;
-	bool spans;
+	bool spans, ipv4_alone;
 	char machine[INC_CONTROL_MACHINE_LEN], meeting[INC_CONTROL_MEETING_LEN];
 };
 /* Reads the fields that messages G and resume have in common. Returns 0, or -errno with the reason

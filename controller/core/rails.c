@@ -202,9 +202,12 @@ void inc_rails_announce(const struct inc_member *member, struct inc_msg_joined *
 
 	if (!nic->next)
 		return;
-	joined->rails[joined->n_rails++] = nic->ip;
-	while (nic->next) {
+	/* a library that does not know IPv6 refuses a message with such an address */
+	for (;;) {
+		if (!member->ipv4_alone || inc_addr_is_ipv4(nic->ip))
+			joined->rails[joined->n_rails++] = nic->ip;
+		if (!nic->next)
+			return;
 		nic = nic_of(member->group, nic->next);
-		joined->rails[joined->n_rails++] = nic->ip;
 	}
 }
