@@ -229,8 +229,7 @@ void inc_switch_print_lack(const struct inc_core_switch *sw, unsigned int p, cha
 			 *said->ip ? said->ip : "no address", ip, ip,
 			 inc_topology_prefix(topo, port->ip), port->name);
 	else
-		snprintf(buf, size, "incctl ports %s and the log of inc-switchd have the reason",
-			 inc_switch_name(sw));
+		snprintf(buf, size, "incctl ports and the log of inc-switchd have the reason");
 }
 
 /* Returns the first wanted host behind a port, or -1. The hosts of a subnet may not exist, so they
