@@ -106,8 +106,13 @@ static int bind_udp(int fd, const struct inc_addr *own, uint16_t *port, struct i
 
 	if (bind(fd, &at.any, len) || getsockname(fd, &at.any, &len)) {
 		ret = -errno;
-		return inc_err_set(err, -ret, "UDP socket on %s: %s", inc_addr_text(*own, text),
-				   strerror(-ret));
+		/* an address that is still checked is shown, but serves only after a second */
+		return inc_err_set(err, -ret, "UDP socket on %s: %s%s", inc_addr_text(*own, text),
+				   strerror(-ret),
+				   ret == -EADDRNOTAVAIL && !inc_addr_is_ipv4(*own)
+					   ? " (the kernel checks a new IPv6 address for "
+					     "duplicates: ip -6 addr)"
+					   : "");
 	}
 	*port = inc_sockaddr_port(&at);
 	return 0;
