@@ -20,13 +20,26 @@ int inccl_group_check_limits(const struct inccl_group_opts *opts, struct inc_err
 	return 0;
 }
 
+/* Adds an address to those that are offered. Some machines have hundreds of IPv6 addresses, and
+ * those that have IPv4 addresses as well mostly use these. So IPv6 addresses that find no room
+ * beside them are counted in *left_out. */
+static int offer(struct inc_msg_join *msg, struct inc_addr addr, unsigned int *left_out,
+		 struct inc_err *err)
+{
+	if (inc_addr_is_ipv4(addr) || msg->n_addrs_ipv6 < INC_MAX_ADDRS)
+		return inccl_rails_add_address(msg, addr, err);
+	++*left_out;
+	return 0;
+}
+
 /* Collects this machine's addresses to offer to the controller: the given one, those of the given
  * interface, or all. Only unicast addresses count, because the controller would refuse all if one
  * were not unicast. */
-static int own_addresses(const struct inccl_place *place, struct inc_msg_join *msg,
-			 struct inc_err *err)
+static int own_addresses(const struct inccl_group *group, const struct inccl_place *place,
+			 struct inc_msg_join *msg, struct inc_err *err)
 {
 	struct ifaddrs *list, *ifa;
+	unsigned int left_out = 0;
 	struct inc_addr addr;
 	int ret = 0;
 
@@ -51,9 +64,15 @@ static int own_addresses(const struct inccl_place *place, struct inc_msg_join *m
 			continue;
 		addr = inc_addr_of_sockaddr(ifa->ifa_addr);
 		if (inc_addr_given(addr) && inc_addr_is_host(addr))
-			ret = inccl_rails_add_address(msg, addr, err);
+			ret = offer(msg, addr, &left_out, err);
 	}
 	freeifaddrs(list);
+	if (left_out)
+		inccl_log_line(group->log,
+			       "%u IPv6 addresses of this machine are not offered to the "
+			       "controller, which takes %d: if the job needs one of them, it must "
+			       "be named",
+			       left_out, INC_MAX_ADDRS);
 	if (msg->n_addrs || msg->n_addrs_ipv6)
 		return ret;
 	return place->interface ? inc_err_set(err, ENODEV, "interface %s: no unicast address",
@@ -126,7 +145,7 @@ static int join(struct inccl_group *group, const struct inccl_place *place,
 		const struct inccl_group_opts *opts, struct inc_err *err)
 {
 	struct inc_msg_join msg = {.has_derive = opts->join, .derive.how = INC_DERIVE_GROW};
-	int ret = own_addresses(place, &msg, err);
+	int ret = own_addresses(group, place, &msg, err);
 	struct inccl_limit limit = inccl_limit_ms(opts->create_timeout_ms ?: CREATE_TIMEOUT_MS);
 
 	return ret ?: inccl_group_join(group, &msg, &limit, err);
