@@ -79,8 +79,8 @@ int incctl_check(const struct incctl_target *target, const struct incctl_check *
 void incctl_check_controller(const struct incctl_target *target, bool named,
 			     struct inc_findings *f);
 
-/* incctl_cables.c: returns the first IPv4 address of an interface in the list; zeros if it has
- * none. */
+/* incctl_cables.c: returns the first IPv4 address of an interface in the list, otherwise an IPv6
+ * address that is not link-local; zeros if it has none. */
 struct inc_addr incctl_first_address(const struct ifaddrs *list, const char *ifname);
 /* incctl_cables.c: returns the name of the interface that has an address, or NULL. */
 const char *incctl_interface_with(const struct ifaddrs *list, struct inc_addr ip);

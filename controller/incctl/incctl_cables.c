@@ -26,10 +26,17 @@ struct cable {
 
 struct inc_addr incctl_first_address(const struct ifaddrs *a, const char *ifname)
 {
-	while (a && (strcmp(a->ifa_name, ifname) != 0 || !a->ifa_addr ||
-		     a->ifa_addr->sa_family != AF_INET))
-		a = a->ifa_next;
-	return inc_addr_of_sockaddr(a ? a->ifa_addr : NULL);
+	struct inc_addr first = {}, ip;
+
+	for (; a; a = a->ifa_next) {
+		ip = inc_addr_of_sockaddr(a->ifa_addr);
+		if (strcmp(a->ifa_name, ifname) != 0 || !inc_addr_is_host(ip))
+			continue;
+		if (inc_addr_is_ipv4(ip))
+			return ip;
+		first = ip;
+	}
+	return first;
 }
 
 const char *incctl_interface_with(const struct ifaddrs *a, struct inc_addr ip)

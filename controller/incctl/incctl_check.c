@@ -448,12 +448,13 @@ static void visit_neighbours(struct check *c, const char *where, const struct in
 			     const struct inc_adapter *a)
 {
 	struct inc_neighbour_entry entry[MAX_NEIGHBOURS];
-	const unsigned int n = inc_neighbours_read(i->name, entry, MAX_NEIGHBOURS);
-	unsigned int k;
+	unsigned int k, n = 0;
 
+	if (inc_addr_is_ipv4(i->own))
+		n = inc_neighbours_read(i->name, entry, MAX_NEIGHBOURS);
 	if (!inc_addr_given(i->own)) {
 		inc_find_fix(inc_find(&c->findings, INC_FINDING_PROBLEM, where, "address",
-				      "it has no IPv4 address"),
+				      "it has no address"),
 			     "No peer finds it.", "ip addr add ADDRESS/PREFIX dev %s", i->name);
 		return;
 	}
