@@ -30,9 +30,11 @@ void inc_interface_warn_down(const char *ifname)
 void inc_interface_driver(const char *ifname, char out[INC_INTERFACE_DRIVER])
 {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
+	char device[IF_NAMESIZE];
+	const bool known =
+		!inc_interface_device(ifname, device) && !inc_interface_ask_driver(device, &info);
 
-	snprintf(out, INC_INTERFACE_DRIVER, "%s",
-		 inc_interface_ask_driver(ifname, &info) ? "" : info.driver);
+	snprintf(out, INC_INTERFACE_DRIVER, "%s", known ? info.driver : "");
 }
 
 unsigned int inc_interface_speed_mbit(const char *ifname)

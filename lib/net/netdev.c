@@ -200,6 +200,16 @@ int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out)
 	return ifindex ? find(ifindex, "", out) : -ENODEV;
 }
 
+int inc_interface_device(const char *ifname, char device[IF_NAMESIZE])
+{
+	struct inc_interface_place place;
+	int ret = inc_interface_find(ifname, &place);
+
+	if (ret)
+		return ret;
+	return if_indextoname(place.below ?: place.ifindex, device) ? 0 : -errno;
+}
+
 int inc_interface_mac(unsigned int ifindex, uint8_t mac[6])
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = 0;

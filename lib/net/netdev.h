@@ -43,6 +43,9 @@ struct inc_interface_place {
 int inc_interface_find(const char *ifname, struct inc_interface_place *out);
 /* Does the same as inc_interface_find(), for the interface with this index. */
 int inc_interface_at(unsigned int ifindex, struct inc_interface_place *out);
+/* Finds the name of the interface that has the driver: the interface itself, or that below a VLAN
+ * device. Returns 0 or -errno. */
+int inc_interface_device(const char *ifname, char device[IF_NAMESIZE]);
 /* Reads the MAC address of the interface with this index. Returns -ENODEV if it is no Ethernet
  * interface, or another -errno. */
 int inc_interface_mac(unsigned int ifindex, uint8_t mac[6]);

@@ -235,6 +235,7 @@ ssize_t recv(int fd, void *buffer, size_t size, int flags)
 static void test_vlan(void **state)
 {
 	struct inc_interface_place place;
+	char device[IF_NAMESIZE];
 
 	assert_int_equal(inc_interface_find("p0", &place), 0);
 	assert_false(place.is_vlan || place.below);
@@ -242,11 +243,16 @@ static void test_vlan(void **state)
 	pretend.protocol = htons(ETH_P_8021Q);
 	assert_int_equal(inc_interface_find("p0", &place), 0);
 	assert_true(place.is_vlan && place.vlan == 5 && place.below == 1 && !place.service_tag);
+	assert_int_equal(inc_interface_device("p0", device), 0);
+	assert_string_equal(device, "lo");
 	pretend.protocol = htons(ETH_P_8021AD);
 	pretend.away = true;
 	assert_int_equal(inc_interface_find("p0", &place), 0);
 	assert_true(place.is_vlan && place.vlan == 5 && !place.below && place.service_tag);
+	assert_int_equal(inc_interface_device("p0", device), 0);
+	assert_string_equal(device, "p0");
 	pretend.vlan = 0;
+	assert_int_equal(inc_interface_device("p9", device), -ENODEV);
 }
 
 /* A channel whose port the kernel cannot be asked for would drop all packets, so it is not made. */

@@ -249,12 +249,9 @@ bool inc_xsk_lives(const struct inc_xsk *x)
 uint32_t inc_rx_queues(const char *ifname)
 {
 	struct ethtool_channels ch = {.cmd = ETHTOOL_GCHANNELS};
-	char device[IF_NAMESIZE] = "";
-	struct inc_interface_place place;
+	char device[IF_NAMESIZE];
 
-	if (inc_interface_find(ifname, &place) ||
-	    !if_indextoname(place.below ?: place.ifindex, device) ||
-	    inc_interface_ask_driver(device, &ch))
+	if (inc_interface_device(ifname, device) || inc_interface_ask_driver(device, &ch))
 		return 1;
 	return ch.rx_count + ch.combined_count ?: 1;
 }
