@@ -141,7 +141,7 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 	__u32 ackreq_psn;
 	enum inc_counter_id c;
 
-	if ((void *)bth > end)
+	if ((void *)(eth + 1) > end)
 		return INC_CTR_PASS_NOT_ROCE;
 	if (eth->h_proto != bpf_htons(ETH_P_IP)) {
 		c = inc_parse_tag(ctx, pkt);
@@ -153,9 +153,10 @@ static __always_inline enum inc_counter_id inc_parse(struct xdp_md *ctx, struct 
 		ip = data + INC_ETH_LEN;
 		udp = (void *)ip + INC_IP_LEN;
 		bth = (void *)udp + INC_UDP_LEN;
-		if ((void *)bth > end)
-			return INC_CTR_PASS_NOT_ROCE;
 	}
+	/* a tag is removed from a shorter frame, too, so that its source address is examined */
+	if ((void *)bth > end)
+		return INC_CTR_PASS_NOT_ROCE;
 	if (ip->version != 4 || ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
 	    ip->frag_off & bpf_htons(0x3fff) || udp->dest != bpf_htons(INC_ROCE_UDP_PORT))
 		return INC_CTR_PASS_NOT_ROCE;

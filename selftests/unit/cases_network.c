@@ -236,6 +236,10 @@ static int echo_in_vlan(struct unit *u)
 	frame_build(&f, &s);
 	t = with_tag(f, 5);
 	ret = ret || unit_run(u, &t, u->port[1]) || case_expect(u, INC_CTR_DROP_OWN_ADDR);
+	/* also if the frame ends anywhere behind its addresses */
+	for (t.len = FRAME_UDP + INC_TAG_LEN; t.len <= FRAME_BTH + INC_TAG_LEN; t.len++)
+		ret = ret || unit_run(u, &t, u->port[1]) ||
+		      (t.len < FRAME_BTH + INC_TAG_LEN && case_expect(u, INC_CTR_DROP_OWN_ADDR));
 	t = with_tag(f, 6);
 	ret = ret || unit_run(u, &t, u->port[1]) || case_expect(u, INC_CTR_PASS_NO_CONN);
 	u->ref.echo_ip = u->ref.echo_ifindex = u->ref.echo_vlan = 0;

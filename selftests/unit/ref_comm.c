@@ -189,13 +189,14 @@ bool ref_has_two_tags(const struct frame *in)
 {
 	const uint16_t outer = get16(in->data + 12), inner = get16(in->data + 16);
 
-	return in->len >= FRAME_BTH &&
+	return in->len >= FRAME_IP + 4 &&
 	       (outer == 0x88a8 || (outer == 0x8100 && (inner == 0x8100 || inner == 0x88a8)));
 }
 
 uint16_t ref_strip(const struct frame *in, struct frame *plain)
 {
-	if (in->len < FRAME_BTH || get16(in->data + 12) != 0x8100 || get16(in->data + 16) != 0x0800)
+	if (in->len < FRAME_IP + 4 || get16(in->data + 12) != 0x8100 ||
+	    get16(in->data + 16) != 0x0800)
 		return 0;
 	*plain = *in;
 	frame_untag(plain);
