@@ -57,11 +57,11 @@ static __always_inline bool inc_has_two_tags(__be16 outer, __be16 inner)
 
 /*
  * Removes the tag of a frame that has IPv4 behind it, so that all code behind reads headers at the
- * places that they have in a frame without a tag. Returns the bits of the tag with
- * INC_TAG_UNTAGGED set, or the counter on which a frame ends that has no such tag. The function is
- * not inline, so that the code for frames without a tag is the same as without it.
+ * places that they have in a frame without a tag. Returns the 16 bits of the tag as on the wire,
+ * with INC_TAG_REMOVED set, or the counter on which a frame ends that has no such tag. The function
+ * is not inline, so that frames without a tag cost one comparison more, and no stack.
  */
-#define INC_TAG_UNTAGGED 0x10000
+#define INC_TAG_REMOVED 0x10000 /* above every counter */
 __noinline int inc_untag(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data;
@@ -84,7 +84,7 @@ __noinline int inc_untag(struct xdp_md *ctx)
 	if (data + sizeof(macs) > (void *)(long)ctx->data_end)
 		return INC_CTR_DROP_TRUNCATED;
 	*(struct inc_macs *)data = macs;
-	return INC_TAG_UNTAGGED | bits;
+	return INC_TAG_REMOVED | bits;
 }
 
 /* Writes a tag with these bits into a frame that has none. Returns 0, or -1 if the frame has no
@@ -120,7 +120,7 @@ static __always_inline enum inc_counter_id inc_parse_tag(struct xdp_md *ctx, str
 {
 	int bits = inc_untag(ctx);
 
-	if (!(bits & INC_TAG_UNTAGGED))
+	if (!(bits & INC_TAG_REMOVED))
 		return bits;
 	pkt->tag = (bits & 0xffff) | INC_TAG_PRESENT;
 	pkt->dei = !!(bits & INC_TAG_DEI);
