@@ -172,6 +172,13 @@ int lab_exec(struct lab *lab, const char *name, char *const argv[], struct inc_e
 	return inc_err_set(err, errno, "%s: %s", argv[0], strerror(errno));
 }
 
+/* Returns the address by which MPI's launchers know a host. They read "ADDRESS:RANKS", so they get
+ * the management address in place of an IPv6 address. */
+static struct inc_addr launcher_address(const struct lab_node *host)
+{
+	return inc_addr_is_ipv4(host->addr) ? host->addr : inc_addr_of_in(host->mgmt);
+}
+
 int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const argv[],
 	      struct inc_err *err)
 {
@@ -183,7 +190,7 @@ int lab_agent(struct lab *lab, const char *host, bool no_switch, char *const arg
 	for (unsigned int i = 0; i < lab->n_nodes && !node; i++)
 		if (lab->nodes[i].role == LAB_HOST &&
 		    (!strcmp(lab->nodes[i].name, host) ||
-		     !strcmp(inc_addr_text(lab->nodes[i].addr, addr), host)))
+		     !strcmp(inc_addr_text(launcher_address(&lab->nodes[i]), addr), host)))
 			node = &lab->nodes[i];
 	if (!node)
 		return inc_err_set(err, ENOENT, "lab %s has no host %s (see inc-lab status)",
@@ -249,16 +256,27 @@ static void list_hosts(struct words *w, const struct lab *lab, const struct lab_
 		if (lab->nodes[i].role != LAB_HOST)
 			continue;
 		n += snprintf(w->hosts + n, sizeof(w->hosts) - n, "%s%s:%u", n ? "," : "",
-			      inc_addr_text(lab->nodes[i].addr, addr), here);
+			      inc_addr_text(launcher_address(&lab->nodes[i]), addr), here);
 		left -= here;
 	}
+}
+
+/* Whether all hosts have IPv4 addresses at eth0. MPI's own messages use the management network
+ * otherwise, because Open MPI is mostly built without IPv6. */
+static bool has_ipv4(const struct lab *lab)
+{
+	for (unsigned int i = 0; i < lab->n_nodes; i++) {
+		if (lab->nodes[i].role == LAB_HOST && !inc_addr_is_ipv4(lab->nodes[i].addr))
+			return false;
+	}
+	return true;
 }
 
 static void add_launcher(struct words *w, const struct lab *lab, const struct lab_mpi_options *o)
 {
 	snprintf(w->agent, sizeof(w->agent), "%s agent --name %s%s", w->program, lab->name,
 		 o->no_switch ? " --no-switch" : "");
-	const char *const interface = o->mgmt ? "mgmt0" : "eth0";
+	const char *const interface = o->mgmt || !has_ipv4(lab) ? "mgmt0" : "eth0";
 
 	snprintf(w->ranks, sizeof(w->ranks), "%u", o->ranks);
 	list_hosts(w, lab, o);
