@@ -379,9 +379,9 @@ const char *inc_topology_doubt(const struct inc_topology *topo, char text[INC_TO
 		snprintf(text, INC_TOPO_DOUBT_TEXT,
 			 "switch %s: ports %s and %s are in one /%u network, so its kernel sends "
 			 "what is for the peer of %s by %s: give each port a network of its own, "
-			 "or correct defaults.prefix",
+			 "or correct defaults.prefix%s",
 			 sw->name, beside->name, sw->ports[p - 1].name,
-			 inc_topology_prefix(topo, beside->ip), sw->ports[p - 1].name,
-			 beside->name);
+			 inc_topology_prefix(topo, beside->ip), sw->ports[p - 1].name, beside->name,
+			 inc_addr_is_ipv4(beside->ip) ? "" : "_ipv6");
 	return text;
 }

@@ -401,12 +401,19 @@ static void topology_shared_network(void **state)
 		 "defaults.prefix"},
 		{"15", "switch s0: ports p0 and p1 are in one /15 network"},
 	};
+	static const char ipv6[] = "hosts:\n  - {name: h0, ip: \"fd00::1\"}\n"
+				   "  - {name: h1, ip: \"fd00::2\"}\nswitches:\n"
+				   "  - name: s0\n    root: true\n    ports:\n"
+				   "      - {name: p0, ip: \"fd00::3\", peer: h0}\n"
+				   "      - {name: p1, ip: \"fd00::4\", peer: h1}\n";
 	char file[1000], text[INC_TOPO_DOUBT_TEXT];
+	struct inc_topology *topo;
+	struct inc_err err = {""};
 
+	assert_int_equal(inc_topology_parse("t", ipv6, strlen(ipv6), &topo, &err), 0);
+	assert_non_null(strstr(inc_topology_doubt(topo, text), "correct defaults.prefix_ipv6"));
+	inc_topology_free(topo);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct inc_topology *topo;
-		struct inc_err err = {""};
-
 		snprintf(file, sizeof(file),
 			 HOSTS
 			 "  - {name: h2, ip: 10.79.0.1}\n" SWITCHES PORTS
