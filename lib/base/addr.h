@@ -89,7 +89,8 @@ const char *inc_addr_text(struct inc_addr a, char buf[INC_ADDR_TEXT]);
 
 /* Fills in a socket address. port: in host order. Returns its length. */
 socklen_t inc_addr_to_sockaddr(struct inc_addr a, uint16_t port, union inc_sockaddr *out);
-/* Returns the address in a socket address; zeros if that is NULL or of another family. */
+/* Returns the address in a socket address; zeros if that is NULL or of another family. A list of
+ * getifaddrs() has such entries, so who looks there for zeros finds one of them. */
 struct inc_addr inc_addr_of_sockaddr(const struct sockaddr *from);
 
 static inline uint16_t inc_sockaddr_port(const union inc_sockaddr *at)

@@ -43,8 +43,7 @@ struct inc_os_udp {
 	/* Receives the datagrams that have arrived, INC_UDP_RECVS at most. Returns their number, or
 	 * -errno (-EAGAIN: there are none). The datagrams are valid until the next call. They may
 	 * be in `room`, which has INC_UDP_RECVS * INC_UDP_RECV_BYTES bytes. A datagram has the size
-	 * 0 if it is too large, or its sender has no address of the
-	 * socket's family. */
+	 * 0 if it is too large, or its sender has no address of the socket's family. */
 	int (*receive)(int fd, uint8_t *room, struct inc_datagram *datagrams);
 	/* Whether the socket's send buffer has room for a send. */
 	bool (*writable)(int fd);

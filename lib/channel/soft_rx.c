@@ -179,7 +179,8 @@ static void take_late(struct soft_channel *ch, const struct inc_roce_packet *pkt
 }
 
 /* Whether datagram d comes from the channel's peer. An RDMA device has a source port for each flow,
- * so its port is not compared. */
+ * so its port is not compared. The device's socket receives one family, which both addresses of its
+ * channels have (inc_soft_place()). */
 static bool from_peer(const struct soft_channel *ch, const struct inc_datagram *d)
 {
 	const struct inc_addr *peer = &ch->from_peer.saddr;
