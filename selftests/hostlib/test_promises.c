@@ -227,8 +227,9 @@ static void no_busy_loop_after_an_rnr_nak(void **state)
 	rank_until(fx, acknowledged);
 	before = looks(fx->comm);
 	assert_int_equal(inccl_wait(req, 400), -EAGAIN);
-	/* one or two timers have woken the thread, but it was no busy loop */
-	assert_true(looks(fx->comm) - before < 20);
+	/* Timers have woken the thread, and on a busy machine more often. A busy loop would look
+	 * 100,000 times. */
+	assert_true(looks(fx->comm) - before < 1000);
 }
 
 /* Options that only a later library supports are rejected with an explanation, in all calls. */
