@@ -78,16 +78,13 @@ static void look_at(struct inc_engine_port *port, const struct inc_link *link)
 static void take_addresses(struct inc_engine_port *port, const struct ifaddrs *addrs)
 {
 	struct inc_addr ip;
-	uint64_t key[2];
 
 	port->ip = inc_interface_first_address(port->name, addrs);
 	port->addresses = 0;
 	for (; addrs; addrs = addrs->ifa_next) {
 		ip = inc_addr_of_sockaddr(addrs->ifa_addr);
-		if (strcmp(addrs->ifa_name, port->name) != 0 || !inc_addr_is_host(ip))
-			continue;
-		memcpy(key, &ip, sizeof(key));
-		port->addresses += (key[0] * 0xc4ceb9fe1a85ec53 ^ key[1]) * 0xff51afd7ed558ccd;
+		if (!strcmp(addrs->ifa_name, port->name) && inc_addr_is_host(ip))
+			port->addresses += inc_addr_hash(ip);
 	}
 }
 

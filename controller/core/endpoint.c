@@ -21,10 +21,7 @@ static struct inc_addr address(const struct inc_core *core, const struct inc_rou
 static unsigned int hash(const struct inc_core *core, const struct inc_route_member *at)
 {
 	const uint64_t end = (uint64_t)at->own.end.udp_port << 24 | at->own.end.qpn;
-	const struct inc_addr ip = address(core, at);
-	const uint64_t high = (uint64_t)ip.word[0] << 32 | ip.word[1];
-	const uint64_t low = (uint64_t)ip.word[2] << 32 | ip.word[3];
-	const uint64_t key = (high * 0xc4ceb9fe1a85ec53 ^ low) * 0xff51afd7ed558ccd ^ end;
+	const uint64_t key = inc_addr_hash(address(core, at)) ^ end;
 
 	return key * 0x9e3779b97f4a7c15 >> (64 - CTL_ENDPOINT_BITS);
 }

@@ -29,6 +29,15 @@ static inline bool inc_addr_same(struct inc_addr a, struct inc_addr b)
 	return !memcmp(&a, &b, sizeof(a));
 }
 
+/* Returns a number that depends on all bits of the address, for tables and sums. */
+static inline uint64_t inc_addr_hash(struct inc_addr a)
+{
+	const uint64_t high = (uint64_t)a.word[0] << 32 | a.word[1];
+	const uint64_t low = (uint64_t)a.word[2] << 32 | a.word[3];
+
+	return (high * 0xc4ceb9fe1a85ec53 ^ low) * 0xff51afd7ed558ccd;
+}
+
 /* Whether it is an IPv4 address. */
 static inline bool inc_addr_is_ipv4(struct inc_addr a)
 {
