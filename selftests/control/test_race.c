@@ -259,7 +259,7 @@ static void every_question_is_answered(void **state)
 {
 	const struct inc_addr own = inc_addr_of_ipv4(inet_addr("10.9.0.1"));
 	const struct inc_addr peer = inc_addr_of_ipv4(inet_addr("10.9.0.2"));
-	const struct inc_addr nobody = inc_addr_of_ipv4(inet_addr("10.9.0.3"));
+	const struct inc_addr without_host = inc_addr_of_ipv4(inet_addr("10.9.0.3"));
 	char command[300], go[2] = "x";
 	int begin[2], end[2], failed, i;
 	pid_t machine;
@@ -290,7 +290,7 @@ static void every_question_is_answered(void **state)
 	for (i = 0; i < 12; i++)
 		if (!inc_os.udp.answers(&own, &peer, 1000))
 			fail_msg("question %d has no answer", i + 1);
-	assert_false(inc_os.udp.answers(&own, &nobody, 100));
+	assert_false(inc_os.udp.answers(&own, &without_host, 100));
 	close(end[1]);
 	assert_int_equal(waitpid(machine, &i, 0), machine);
 	assert_int_equal(i, 0);

@@ -4,8 +4,8 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <bpf/bpf.h>
+#include "lib/base/clock.h"
 #include "lib/proto/frame.h"
 #include "lib/proto/maps.h"
 #include "loader/inc_loader.h"
@@ -286,18 +286,10 @@ static struct inc_conn_state *state_of(struct unit *u, const struct ref_comm *cm
 	return inc_switch_conn_state(u->sw) + cm->cfg.conn_base + child;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 /* Makes the last CNP to a child old enough for another one. */
 static void let_pass(struct unit *u, const struct ref_comm *cm, uint32_t child)
 {
-	state_of(u, cm, child)->cnp_at = (now_ns() >> INC_CNP_TIME_SHIFT) - 10000;
+	state_of(u, cm, child)->cnp_at = (inc_now_ns() >> INC_CNP_TIME_SHIFT) - 10000;
 }
 
 /* Runs packet r of a child, or of the parent, that requests no ACK. It has the tag of packets to
@@ -410,10 +402,10 @@ static int cnps_are_paced(struct unit *u)
 	frame_build(&f, &s);
 	md.data_end = f.len;
 	md.ingress_ifindex = cm->conn[0].cfg.ifindex;
-	begin_ns = now_ns();
+	begin_ns = inc_now_ns();
 	for (i = 0; i < 2000; i++)
 		RUN(unit_run_program(u, &f, &md, &verdict));
-	end_ns = now_ns();
+	end_ns = inc_now_ns();
 	RUN(compare_read_counters(u, after));
 	unit_forgive(u);
 	cm->conn[0].state = *state_of(u, cm, 0);
